@@ -1,0 +1,76 @@
+# Needs python3 (3.11 or later), make and access to a package index; everything else goes in .venv.
+# Options: PYTHON=python3.12, PYTEST_ARGS="-n auto -k graph".
+
+PYTHON ?= python3
+PYTEST_ARGS ?=
+
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+ACCURACY := benchmarks/bench_accuracy.py
+BENCHMARKS := $(filter-out $(ACCURACY),$(sort $(wildcard benchmarks/bench_*.py)))
+
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test test-slow lint format bench bench-accuracy docs build constraints clean
+
+help:  ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: $(STAMP)  ## Create .venv and install heatgraph with everything for development
+
+$(STAMP): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "heatgraph needs Python 3.11 or later, but $(PYTHON) is $$($(PYTHON) -V 2>&1)." >&2; \
+	  echo "Name a newer one: make setup PYTHON=/path/to/python3.11" >&2; exit 1; }
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+demo: setup  ## Learn a graph from example signals, into demo-output/
+	$(BIN)/heatgraph demo --output demo-output --force
+
+test: setup  ## Run the tests and the examples in the docstrings
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+test-slow: setup  ## Run the slow tests
+	$(BIN)/python -m pytest -m slow $(PYTEST_ARGS)
+
+lint: setup  ## Check style, types and the direction of imports
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: setup  ## Rewrite the code in the project's format
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+# Run as modules, from here, so that they share helpers as `benchmarks.<name>`.
+bench: setup  ## Run every benchmark of speed
+	@for path in $(BENCHMARKS); do \
+	  name=$${path%.py}; echo "== $$path"; \
+	  $(BIN)/python -m "$$(echo "$$name" | tr / .)" || exit 1; \
+	done
+
+bench-accuracy: setup  ## Run the benchmark of accuracy on graphs that are known
+	$(BIN)/python -m $(subst /,.,$(basename $(ACCURACY)))
+
+docs: setup  ## Build the documentation in docs/_build/html; a warning is an error
+	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
+
+build: setup  ## Build the wheel and the source archive in dist/
+	$(BIN)/python -m hatchling build
+
+constraints: setup  ## Pin what .venv now holds in constraints.txt
+	{ sed '/^[^#]/d' constraints.txt; \
+	  $(BIN)/python -m pip freeze --exclude heatgraph | grep -E '^[A-Za-z0-9._-]+==[^ ]+$$'; \
+	} > constraints.new
+	mv constraints.new constraints.txt
+	@touch $(STAMP)
+
+clean:  ## Remove .venv and everything built
+	rm -rf $(VENV) build dist demo-output docs/_build docs/generated
+	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	find src tests docs benchmarks examples -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true

@@ -1,0 +1,26 @@
+"""One setting for every test: reproducible arithmetic, no window, no deadline."""
+
+from __future__ import annotations
+
+import os
+
+# One BLAS thread: sums in a fixed order, so results are the same at every run. Read when the
+# libraries load, hence before anything imports numpy; subprocesses inherit it.
+os.environ["OMP_NUM_THREADS"] = "1"
+os.environ["OPENBLAS_NUM_THREADS"] = "1"
+os.environ["MKL_NUM_THREADS"] = "1"
+os.environ["MPLBACKEND"] = "Agg"
+
+import numpy as np
+import pytest
+from hypothesis import settings
+
+# No deadline: the first call of a compiled function includes its compilation.
+settings.register_profile("heatgraph", deadline=None, derandomize=True, print_blob=True)
+settings.load_profile("heatgraph")
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    """A generator in the same state for every test."""
+    return np.random.default_rng(20170723)

@@ -1,0 +1,62 @@
+"""What the package promises as a whole: it imports, it builds, its rooms are in order."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tomllib
+import zipfile
+from importlib.metadata import entry_points, version
+from pathlib import Path
+
+import pytest
+from importlinter.cli import lint_imports
+
+ROOT = Path(__file__).resolve().parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
+
+def run(*arguments: str | Path) -> str:
+    done = subprocess.run(
+        [sys.executable, *map(str, arguments)], cwd=ROOT, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def wheel_names(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
+    """The names of the files in a freshly built wheel."""
+    folder = tmp_path_factory.mktemp("dist")
+    run("-m", "hatchling", "build", "--target", "wheel", "--directory", folder)
+    (wheel,) = folder.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        return set(archive.namelist())
+
+
+def test_import_in_a_fresh_interpreter():
+    run("-W", "error", "-c", "import heatgraph")
+
+
+def test_version_has_one_source():
+    assert version("heatgraph") == PROJECT["version"]
+
+
+def test_console_script_is_declared():
+    (script,) = entry_points(group="console_scripts", name="heatgraph")
+    assert script.value == PROJECT["scripts"]["heatgraph"]
+
+
+def test_wheel_ships_its_types(wheel_names):
+    assert "heatgraph/py.typed" in wheel_names
+
+
+def test_wheel_holds_the_package_and_nothing_else(wheel_names):
+    metadata = f"heatgraph-{PROJECT['version']}.dist-info"
+    assert {name.split("/")[0] for name in wheel_names} == {"heatgraph", metadata}
+    assert not {name for name in wheel_names if Path(name).name.startswith("test_")}
+
+
+def test_rooms_import_one_way(capsys):
+    status = lint_imports(config_filename=str(ROOT / "pyproject.toml"), no_cache=True)
+    assert status == 0, capsys.readouterr().out
