@@ -1,0 +1,260 @@
+"""Between a graph and the forms of other tools.
+
+A reader returns the arguments of ``Graph``, so that this module needs no graph to make one.
+Each outside package is imported when it is first asked for: they are slow to start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+
+from heatgraph.graph.checks import Parts, check_names
+
+if TYPE_CHECKING:
+    import networkx as nx
+    import pandas as pd
+    import pygsp
+
+    from heatgraph.graph.graph import Graph
+
+__all__ = [
+    "from_adjacency",
+    "from_labels",
+    "from_laplacian",
+    "from_networkx",
+    "from_pandas",
+    "from_pygsp",
+    "labels",
+    "to_networkx",
+    "to_pandas",
+    "to_pygsp",
+]
+
+
+def labels(graph: Graph) -> Sequence[Hashable]:
+    """The names, or the node numbers."""
+    return range(graph.n_nodes) if graph.names is None else graph.names
+
+
+def _square(matrix: ArrayLike | sp.sparray | sp.spmatrix, parameter: str) -> sp.csr_array[Any, Any]:
+    """A square, finite matrix as a canonical sparse float64 array of its own."""
+    given: Any = matrix if sp.issparse(matrix) else np.asarray(matrix)
+    if given.ndim != 2 or given.shape[0] != given.shape[1]:
+        raise ValueError(f"{parameter} must be a square matrix, got shape {given.shape}")
+    if given.dtype.kind not in "biuf":
+        raise ValueError(f"{parameter} must hold real numbers, got dtype {given.dtype}")
+    square = sp.csr_array(given, dtype=np.float64, copy=True)
+    square.sum_duplicates()
+    if not np.isfinite(square.data).all():
+        raise ValueError(f"{parameter} must be finite, got NaN or infinity")
+    return square
+
+
+def _largest(values: ArrayLike) -> float:
+    return float(np.max(np.abs(values), initial=0.0))
+
+
+def _check_tol(tol: float) -> None:
+    if not 0 <= tol < 1:
+        raise ValueError(f"tol must lie in [0, 1), got {tol!r}")
+
+
+def _from_symmetric(
+    W: sp.csr_array[Any, Any], names: Iterable[Hashable] | None, slack: float, parameter: str
+) -> Parts:
+    """The weights above ``slack`` in a symmetric matrix, its diagonal ignored."""
+    asymmetry = _largest((W - W.T).data)
+    if asymmetry > slack:
+        raise ValueError(
+            f"{parameter} must be symmetric, got entries that differ by {asymmetry:.3g} from "
+            f"their transposes; the tolerance is {slack:.3g}"
+        )
+    upper = sp.triu((W + W.T) / 2, k=1).tocoo()
+    if upper.data.min(initial=0.0) < -slack:
+        raise ValueError(
+            f"{parameter} must have no negative edge weight, got {upper.data.min():.3g}; "
+            f"the tolerance is {slack:.3g}"
+        )
+    keep = upper.data > slack
+    edges = np.column_stack([upper.row[keep], upper.col[keep]])
+    return Parts(edges=edges, weights=upper.data[keep], n_nodes=W.shape[0], names=names)
+
+
+def from_laplacian(
+    L: ArrayLike | sp.sparray | sp.spmatrix, names: Iterable[Hashable] | None, tol: float
+) -> Parts:
+    """Off the diagonal, ``w_ij = -L_ij``."""
+    _check_tol(tol)
+    square = _square(L, "L")
+    slack = tol * _largest(square.data)
+    row_sum = _largest(square.sum(axis=1))
+    # Rounding in a sum of as many terms as a row has is not the caller's fault.
+    widest = int(np.diff(square.indptr).max(initial=0))
+    if row_sum > max(slack, widest * np.finfo(np.float64).eps * _largest(square.data)):
+        raise ValueError(
+            f"L must have rows that sum to zero, got a sum of {row_sum:.3g}; "
+            f"the tolerance is {slack:.3g}"
+        )
+    return _from_symmetric(-square, names, slack, "L")
+
+
+def from_adjacency(
+    W: ArrayLike | sp.sparray | sp.spmatrix, names: Iterable[Hashable] | None, tol: float
+) -> Parts:
+    """Off the diagonal, ``w_ij = W_ij``; on it, nothing."""
+    _check_tol(tol)
+    square = _square(W, "W")
+    slack = tol * _largest(square.data)
+    loop = _largest(square.diagonal())
+    if loop > slack:
+        raise ValueError(f"W must have a zero diagonal (no self loops), got {loop:.3g}")
+    return _from_symmetric(square, names, slack, "W")
+
+
+def to_networkx(graph: Graph) -> nx.Graph[Any]:
+    """Nodes in order, then edges with their attributes."""
+    import networkx as nx
+
+    other = nx.Graph()
+    nodes = labels(graph)
+    if graph.coordinates is None:
+        other.add_nodes_from(nodes)
+    else:
+        places = map(tuple, graph.coordinates.tolist())
+        other.add_nodes_from((n, {"pos": p}) for n, p in zip(nodes, places, strict=True))
+    columns = {"weight": graph.weights.tolist()}
+    if graph.confidence is not None:
+        columns["confidence"] = graph.confidence.tolist()
+    rows = zip(*columns.values(), strict=True)
+    other.add_edges_from(
+        (nodes[i], nodes[j], dict(zip(columns, row, strict=True)))
+        for (i, j), row in zip(graph.edges.tolist(), rows, strict=True)
+    )
+    return other
+
+
+def from_networkx(graph: nx.Graph[Any], weight: str) -> Parts:
+    """Node order is NetworkX's own."""
+    if graph.is_directed() or graph.is_multigraph():
+        raise ValueError(
+            f"graph must be undirected with one edge a pair, got a {type(graph).__name__}; "
+            "convert it with networkx.Graph(graph) first"
+        )
+    nodes = list(graph.nodes)
+    number = {node: k for k, node in enumerate(nodes)}
+    rows = [(number[a], number[b], data) for a, b, data in graph.edges(data=True)]
+    parts = Parts(
+        edges=np.array([(i, j) for i, j, _ in rows], dtype=np.intp).reshape(-1, 2),
+        weights=[data.get(weight, 1.0) for _, _, data in rows],
+        n_nodes=len(nodes),
+        names=None if _are_numbers(nodes) else nodes,
+    )
+    if rows and all("confidence" in data for _, _, data in rows):
+        parts["confidence"] = [data["confidence"] for _, _, data in rows]
+    places = [place for _, place in graph.nodes(data="pos")]
+    if places and all(place is not None for place in places):
+        parts["coordinates"] = places
+    return parts
+
+
+def to_pandas(graph: Graph) -> pd.DataFrame:
+    """One row an edge."""
+    import pandas as pd
+
+    nodes = labels(graph)
+    columns: dict[str, Any] = {"source": graph.edges[:, 0], "target": graph.edges[:, 1]}
+    if graph.names is not None:
+        columns = {
+            end: pd.Series([nodes[k] for k in numbers.tolist()], dtype=_dtype(graph.names))
+            for end, numbers in columns.items()
+        }
+    columns["weight"] = graph.weights
+    if graph.confidence is not None:
+        columns["confidence"] = graph.confidence
+    return pd.DataFrame(columns)
+
+
+def _dtype(names: tuple[Hashable, ...]) -> str:
+    kinds = {type(name) for name in names}
+    return {frozenset({str}): "str", frozenset({int}): "int64"}.get(frozenset(kinds), "object")
+
+
+def from_pandas(
+    frame: pd.DataFrame, n_nodes: int | None, names: Iterable[Hashable] | None
+) -> Parts:
+    """Columns source, target, weight, and confidence if it is there."""
+    missing = [c for c in ("source", "target", "weight") if c not in frame.columns]
+    if missing:
+        raise ValueError(
+            f"frame must have the columns 'source', 'target' and 'weight', lacks {missing}; "
+            f"got {list(frame.columns)}"
+        )
+    parts = from_labels(frame["source"].tolist(), frame["target"].tolist(), n_nodes, names)
+    parts["weights"] = frame["weight"].to_numpy()
+    if "confidence" in frame.columns:
+        parts["confidence"] = frame["confidence"].to_numpy()
+    return parts
+
+
+def from_labels(
+    source: list[Hashable],
+    target: list[Hashable],
+    n_nodes: int | None = None,
+    names: Iterable[Hashable] | None = None,
+) -> Parts:
+    """Edges between labels: node numbers if ``n_nodes`` is given, else names."""
+    ends = source + target
+    if names is None and n_nodes is None:
+        names = _sorted_if_possible(check_names(dict.fromkeys(ends)))
+        if _are_numbers(names):
+            n_nodes, names = len(names), None
+    if names is None:
+        edges = np.array([source, target]).T.reshape(-1, 2)
+        return Parts(edges=edges, n_nodes=n_nodes, names=None)
+    names = check_names(names)
+    number = {name: k for k, name in enumerate(names)}
+    unknown = next((label for label in ends if label not in number), None)
+    if unknown is not None:
+        raise ValueError(f"names must hold every label of the edges, lacks {unknown!r}")
+    edges = np.array([[number[e] for e in source], [number[e] for e in target]], dtype=np.intp).T
+    return Parts(edges=edges, n_nodes=n_nodes, names=names)
+
+
+def _sorted_if_possible(names: tuple[Hashable, ...]) -> tuple[Hashable, ...]:
+    try:
+        return tuple(sorted(names))  # type: ignore[type-var]
+    except TypeError:
+        return names
+
+
+def _are_numbers(names: Sequence[Hashable]) -> bool:
+    """Whether the names are 0, 1, 2, ... in order, and so say nothing."""
+    return all(type(name) is int and name == k for k, name in enumerate(names))
+
+
+def to_pygsp(graph: Graph) -> pygsp.graphs.Graph:
+    """By the matrix of weights."""
+    try:
+        import pygsp
+    except ImportError as error:
+        raise ImportError(
+            "to_pygsp needs PyGSP, which is not installed: pip install 'heatgraph[pygsp]'"
+        ) from error
+    other = pygsp.graphs.Graph(sp.csr_matrix(graph.adjacency()))
+    if graph.coordinates is not None:
+        other.set_coordinates(graph.coordinates.copy())
+    return other
+
+
+def from_pygsp(graph: pygsp.graphs.Graph, names: Iterable[Hashable] | None) -> Parts:
+    """By the matrix of weights."""
+    parts = from_adjacency(graph.W, names, 0.0)
+    coordinates: NDArray[np.float64] | None = getattr(graph, "coords", None)
+    if coordinates is not None and np.shape(coordinates) == (graph.N, 2):
+        parts["coordinates"] = coordinates
+    return parts
