@@ -49,6 +49,7 @@ format: setup  ## Rewrite the code in the project's format
 
 # Run as modules, from here, so that they share helpers as `benchmarks.<name>`.
 bench: setup  ## Run every benchmark of speed
+	@test -n "$(BENCHMARKS)" || { echo "There is no benchmarks/bench_*.py to run." >&2; exit 1; }
 	@for path in $(BENCHMARKS); do \
 	  name=$${path%.py}; echo "== $$path"; \
 	  $(BIN)/python -m "$$(echo "$$name" | tr / .)" || exit 1; \
