@@ -247,7 +247,7 @@ def to_pygsp(graph: Graph) -> pygsp.graphs.Graph:
         ) from error
     other = pygsp.graphs.Graph(sp.csr_matrix(graph.adjacency()))
     if graph.coordinates is not None:
-        other.set_coordinates(graph.coordinates.copy())
+        other.coords = graph.coordinates.copy()
     return other
 
 

@@ -32,17 +32,17 @@ if TYPE_CHECKING:
 
 __all__ = ["load", "save"]
 
+FORMAT = "heatgraph.Graph"
 FORMAT_VERSION = 1
 
-# Member: (dtype, number of dimensions, required).
-FIELDS: dict[str, tuple[str, int, bool]] = {
-    "format_version": ("<i8", 0, True),
-    "n_nodes": ("<i8", 0, True),
-    "edges": ("<i8", 2, True),
-    "weights": ("<f8", 1, True),
-    "names": ("|u1", 1, False),  # JSON text
-    "confidence": ("<f8", 1, False),
-    "coordinates": ("<f8", 2, False),
+# The dtype and the number of dimensions of each field.  The header is JSON text: the format, its
+# version, the number of nodes, their names, and which of the other fields are there.
+FIELDS: dict[str, tuple[str, int]] = {
+    "header": ("|u1", 1),
+    "edges": ("<i8", 2),
+    "weights": ("<f8", 1),
+    "confidence": ("<f8", 1),
+    "coordinates": ("<f8", 2),
 }
 
 
@@ -60,28 +60,27 @@ def load(path: str | os.PathLike[str]) -> Parts:
 
 
 def _save_npz(graph: Graph, path: Path) -> None:
-    members: dict[str, Any] = {
-        "format_version": FORMAT_VERSION,
-        "n_nodes": graph.n_nodes,
-        "edges": graph.edges,
-        "weights": graph.weights,
-        "confidence": graph.confidence,
-        "coordinates": graph.coordinates,
-    }
-    if graph.names is not None:
-        members["names"] = np.frombuffer(_names_to_json(graph.names).encode(), dtype=np.uint8)
-    arrays = {k: np.asarray(v, dtype=FIELDS[k][0]) for k, v in members.items() if v is not None}
-    with write_atomically(path) as file:
-        np.savez(file, allow_pickle=False, **arrays)
-
-
-def _names_to_json(names: tuple[Hashable, ...]) -> str:
-    for name in names:
+    for name in graph.names or ():
         if not _is_plain(name):
             raise ValueError(
                 f"names must be text, numbers or tuples of them to be saved, got {name!r}"
             )
-    return json.dumps(names)
+    values = {field: getattr(graph, field) for field in FIELDS if field != "header"}
+    arrays = {
+        field: np.asarray(value, dtype=FIELDS[field][0])
+        for field, value in values.items()
+        if value is not None
+    }
+    header = {
+        "format": FORMAT,
+        "version": FORMAT_VERSION,
+        "n_nodes": graph.n_nodes,
+        "names": graph.names,
+        "fields": list(arrays),
+    }
+    arrays["header"] = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
+    with write_atomically(path) as file:
+        np.savez(file, allow_pickle=False, **arrays)
 
 
 def _is_plain(name: Hashable) -> bool:
@@ -97,14 +96,15 @@ def _load_npz(file: IO[bytes]) -> Parts:
             found = {info.filename[:-4]: _read_member(archive, info) for info in archive.infolist()}
     except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError, OSError) as error:
         raise ValueError(f"not a whole .npz file ({error})") from error
-    version = int(found["format_version"])
-    if version != FORMAT_VERSION:
-        raise ValueError(f"format version {version} is unknown, the one known is {FORMAT_VERSION}")
+    header = _read_header(found.pop("header").tobytes())
+    # Without this, a damaged list of members could hide a field that may be absent.
+    if header["fields"] != list(found):
+        raise ValueError(f"its header promises the fields {header['fields']}, got {list(found)}")
     return Parts(
         edges=found["edges"],
         weights=found["weights"],
-        n_nodes=int(found["n_nodes"]),
-        names=_names_from_json(found["names"].tobytes()) if "names" in found else None,
+        n_nodes=header["n_nodes"],
+        names=_names_from_json(header["names"]),
         confidence=found.get("confidence"),
         coordinates=found.get("coordinates"),
     )
@@ -114,7 +114,7 @@ def _check_members(archive: zipfile.ZipFile, size: int) -> None:
     """The fields we know, each once, uncompressed, together no larger than the file."""
     members = archive.infolist()
     names = [info.filename for info in members]
-    required = {f"{field}.npy" for field, (_, _, needed) in FIELDS.items() if needed}
+    required = {f"{field}.npy" for field in ("header", "edges", "weights")}
     known = {f"{field}.npy" for field in FIELDS}
     if len(set(names)) != len(names) or not required <= set(names) <= known:
         raise ValueError(f"a graph file has the fields {sorted(required)}, got {sorted(names)}")
@@ -127,7 +127,7 @@ def _check_members(archive: zipfile.ZipFile, size: int) -> None:
 def _read_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> NDArray[Any]:
     """One array, once its header agrees with its field and with the size of the member."""
     field = info.filename[:-4]
-    expected, ndim, _ = FIELDS[field]
+    expected, ndim = FIELDS[field]
     with archive.open(info) as member:
         if npy.read_magic(member) != (1, 0):
             raise ValueError(f"the field {field!r} is not in version 1.0 of the .npy format")
@@ -140,7 +140,7 @@ def _read_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> NDArray[Any
                 f"got {dtype.str} of shape {shape}"
             )
         declared = math.prod(shape) * dtype.itemsize
-        if min(shape, default=0) < 0 or member.tell() + declared != info.file_size:
+        if min(shape) < 0 or member.tell() + declared != info.file_size:
             raise ValueError(
                 f"the field {field!r} declares the shape {shape}, which does not match its "
                 f"size of {info.file_size} bytes"
@@ -149,17 +149,31 @@ def _read_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> NDArray[Any
     return np.frombuffer(data, dtype=dtype).reshape(shape, order="F" if fortran else "C")
 
 
-def _names_from_json(text: bytes) -> list[Hashable]:
+def _read_header(text: bytes) -> dict[str, Any]:
     try:
-        names = json.loads(text)
+        header = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"the names are not JSON text ({error})") from error
-    if not isinstance(names, list):
-        raise ValueError(f"the names must be a JSON list, got {type(names).__name__}")
-    return [_tuples(name) for name in names]
+        raise ValueError(f"its header is not JSON text ({error})") from error
+    if not isinstance(header, dict) or header.get("format") != FORMAT:
+        raise ValueError(f"its header does not say {FORMAT!r}")
+    if header.get("version") != FORMAT_VERSION:
+        raise ValueError(
+            f"its version is {header.get('version')!r}, the one known is {FORMAT_VERSION}"
+        )
+    missing = {"n_nodes", "names", "fields"} - set(header)
+    if missing or header["n_nodes"] is None:
+        raise ValueError(f"its header lacks {sorted(missing) or ['n_nodes']}")
+    return header
+
+
+def _names_from_json(names: Any) -> list[Hashable] | None:
+    if names is not None and not isinstance(names, list):
+        raise ValueError(f"its names must be a list, got {type(names).__name__}")
+    return None if names is None else [_tuples(name) for name in names]
 
 
 def _tuples(value: Any) -> Any:
+    """JSON writes a tuple as a list."""
     return tuple(map(_tuples, value)) if isinstance(value, list) else value
 
 
@@ -259,9 +273,9 @@ def _load_csv(file: IO[bytes]) -> Parts:
     uneven = next((k for k, row in enumerate(rows) if len(row) != len(header)), None)
     if uneven is not None:
         raise ValueError(f"row {uneven + 1} has {len(rows[uneven])} fields, not {len(header)}")
-    columns: dict[str, Any] = dict(zip(header, zip(*rows, strict=True), strict=True))
     if not rows:
         raise ValueError("a CSV graph must have at least one edge")
+    columns: dict[str, Any] = dict(zip(header, zip(*rows, strict=True), strict=True))
     ends = columns["source"] + columns["target"]
     kind: type = int if all(map(WHOLE_NUMBER.fullmatch, ends)) else str
     source, target = (list(map(kind, columns[end])) for end in ("source", "target"))
