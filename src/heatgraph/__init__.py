@@ -1,0 +1,8 @@
+"""Learn the weighted graph on which heat diffused, from signals observed on its nodes."""
+
+from importlib.metadata import version
+
+from heatgraph.graph import Graph
+
+__version__ = version("heatgraph")
+__all__ = ["Graph", "__version__"]

@@ -1,0 +1,64 @@
+"""Candidate edges: the coordinates in which a Laplacian is learned."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["CandidateEdges"]
+
+
+@dataclass(frozen=True, eq=False)
+class CandidateEdges:
+    """The pairs of nodes ``(i[e], j[e])``, ``i < j``, that may carry a weight ``w[e] >= 0``.
+
+    The Laplacian is linear in the weights, ``L(w) = sum_e w_e (d_i - d_j)(d_i - d_j)^T``; this
+    class holds that map, its adjoint and the degrees.  A mask or a candidate list only shortens
+    ``w``.
+    """
+
+    n_nodes: int
+    i: NDArray[np.intp]
+    j: NDArray[np.intp]
+
+    @classmethod
+    def complete(cls, n_nodes: int) -> CandidateEdges:
+        """All pairs, in the row order of the upper triangle."""
+        i, j = np.triu_indices(n_nodes, k=1)
+        return cls(n_nodes, i, j)
+
+    @property
+    def n_edges(self) -> int:
+        return self.i.size
+
+    @cached_property
+    def is_complete(self) -> bool:
+        return self.n_edges == self.n_nodes * (self.n_nodes - 1) // 2
+
+    def laplacian(self, w: NDArray[np.float64]) -> NDArray[np.float64]:
+        """``L(w)``, dense (N, N)."""
+        L = np.zeros((self.n_nodes, self.n_nodes))
+        L[self.i, self.j] = -w
+        L[self.j, self.i] = -w
+        np.fill_diagonal(L, self.degrees(w))
+        return L
+
+    def degrees(self, w: NDArray[np.float64]) -> NDArray[np.float64]:
+        """``S_w w`` (N,): the sum of the weights at each node."""
+        n = self.n_nodes
+        return np.bincount(self.i, w, n) + np.bincount(self.j, w, n)
+
+    def weights(self, L: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The weights on the candidates of a Laplacian, ``w_e = -L_ij``."""
+        return -L[self.i, self.j]
+
+    def adjoint(self, G: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The gradient in ``w`` of a function whose symmetric gradient in ``L`` is ``G``.
+
+        ``g_ij = G_ii + G_jj - 2 G_ij``, so that ``<G, L(w)> = <adjoint(G), w>``.
+        """
+        d = np.diagonal(G)
+        return d[self.i] + d[self.j] - 2.0 * G[self.i, self.j]

@@ -1,0 +1,1 @@
+"""The heat kernel: apply it, differentiate it."""

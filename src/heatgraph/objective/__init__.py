@@ -1,0 +1,1 @@
+"""The terms of the objective, and the set of valid Laplacians."""

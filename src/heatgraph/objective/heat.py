@@ -1,0 +1,145 @@
+"""The objective of LearnHeat: fit, sparsity, spread; its value and its gradients."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from heatgraph.graph.candidates import CandidateEdges
+from heatgraph.kernels.dense import DenseHeat
+from heatgraph.objective.atoms import AtomWeights
+
+__all__ = ["Dictionary", "HeatObjective", "Moments", "Signals"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Signals:
+    """Observations ``X`` (N, M), zero where not observed, and the mask (N, M), or None for all."""
+
+    X: Array
+    observed: NDArray[np.bool_] | None = None
+
+    @classmethod
+    def from_missing(cls, X: Array) -> Signals:
+        """NaN marks an entry that was not observed."""
+        missing = np.isnan(X)
+        if not missing.any():
+            return cls(X)
+        return cls(np.where(missing, 0.0, X), ~missing)
+
+    @property
+    def energy(self) -> Array:
+        """The squared norm of each signal's observed entries, (M,)."""
+        return np.einsum("nm,nm->m", self.X, self.X)
+
+
+@dataclass(frozen=True, eq=False)
+class Dictionary:
+    """Everything that depends on the graph and the scales but not on the signals."""
+
+    kernel: DenseHeat
+    tau: Array
+    decay: Array
+    omega: Array
+
+    @property
+    def n_atoms(self) -> int:
+        return self.decay.size
+
+    def correlations(self, Xhat: Array) -> Array:
+        """``D^T X`` (S N, M) of signals given in the eigenbasis, ``Xhat = U^T X``."""
+        S, N = self.decay.shape
+        spectral = self.decay[None] * Xhat.T[:, None, :]
+        return (spectral.reshape(-1, N) @ self.kernel.U.T).reshape(-1, S * N).T
+
+    def synthesis_hat(self, Hhat: Array) -> Array:
+        """``U^T sum_s E_s H_s`` (N, M) of sources given in the eigenbasis (S, N, M)."""
+        return np.einsum("snm,sn->nm", Hhat, self.decay)
+
+    def synthesis(self, H: Array) -> Array:
+        """``sum_s E_s H_s`` (N, M)."""
+        return self.kernel.U @ self.synthesis_hat(self.kernel.U.T @ H)
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """What the gradients need of the signals: sums over signals, of a size that M does not enter.
+
+    ``fit`` is ``||R||^2``; ``P[s] = U^T R H_s^T U`` (S, N, N); ``c[s, i] = sum_m |H_sim|``.
+    """
+
+    fit: float
+    P: Array
+    c: Array
+
+
+@dataclass(frozen=True, eq=False)
+class HeatObjective:
+    """``||X - sum_s E_s H_s||^2 + alpha sum omega_si |H_sim| + beta ||L||_F^2``.
+
+    ``E_s = exp(-tau_s L(w))``, the fit over the observed entries, ``w >= 0`` on the candidate
+    edges with ``sum(w) = N/2`` (so that ``tr L = N``), ``tau >= 0``.
+    """
+
+    candidates: CandidateEdges
+    alpha: float
+    beta: float
+    atoms: AtomWeights
+
+    @property
+    def total(self) -> float:
+        """The sum of the weights that gives ``tr L = N``."""
+        return 0.5 * self.candidates.n_nodes
+
+    def dictionary(self, w: Array, tau: Array) -> Dictionary:
+        kernel = DenseHeat.from_laplacian(self.candidates.laplacian(w))
+        return Dictionary(kernel, tau, kernel.decay(tau), self.atoms.weights(kernel, tau))
+
+    def spread(self, w: Array) -> tuple[float, Array]:
+        """``beta ||L||_F^2 = beta (2 ||w||^2 + ||deg||^2)`` and its gradient in ``w``."""
+        degrees = self.candidates.degrees(w)
+        value = self.beta * (2.0 * float(w @ w) + float(degrees @ degrees))
+        ends = degrees[self.candidates.i] + degrees[self.candidates.j]
+        return value, self.beta * (4.0 * w + 2.0 * ends)
+
+    def moments(self, D: Dictionary, signals: Signals, H: Array, Xhat: Array) -> Moments:
+        """The sums over signals at sources ``H`` (S, N, M)."""
+        U = D.kernel.U
+        Hhat = U.T @ H
+        Rhat = Xhat - D.synthesis_hat(Hhat)
+        if signals.observed is not None:
+            R = np.where(signals.observed, signals.X - U @ D.synthesis_hat(Hhat), 0.0)
+            Rhat = U.T @ R
+        P = Rhat @ Hhat.transpose(0, 2, 1)
+        return Moments(float(np.vdot(Rhat, Rhat)), P, np.abs(H).sum(axis=2))
+
+    def value(self, D: Dictionary, w: Array, moments: Moments) -> float:
+        sparsity = self.alpha * float(np.vdot(D.omega, moments.c))
+        return moments.fit + sparsity + self.spread(w)[0]
+
+    def gradient_w(self, D: Dictionary, w: Array, moments: Moments) -> Array:
+        """``grad_L Z = sum_s grad_L tr(A_s exp(-tau_s L))`` with ``A_s = -2 R H_s^T`` held."""
+        t, P = D.tau, -2.0 * moments.P
+        extra = self.atoms.traces(D.kernel, D.tau, D.omega, moments.c)
+        if extra is not None:
+            t, P = np.concatenate([t, extra[0]]), np.concatenate([P, self.alpha * extra[1]])
+        G = D.kernel.adjoint_derivative(t, P)
+        return self.candidates.adjoint(G) + self.spread(w)[1]
+
+    def gradient_tau(self, D: Dictionary, moments: Moments) -> Array:
+        """``dZ / d tau_s = 2 tr(R^T L E_s H_s)``, plus the penalty's part."""
+        modes = np.diagonal(moments.P, axis1=1, axis2=2)
+        fit: Array = 2.0 * np.sum(D.kernel.lam * D.decay * modes, axis=1)
+        return fit + self.alpha * self.atoms.gradient_tau(D.kernel, D.tau, D.omega, moments.c)
+
+    def gradient_H(self, D: Dictionary, signals: Signals, H: Array) -> Array:
+        """``-2 E_s R`` (S, N, M): the gradient of the fit in the sources."""
+        R = signals.X - D.synthesis(H)
+        if signals.observed is not None:
+            R = np.where(signals.observed, R, 0.0)
+        S, N = D.decay.shape
+        return -2.0 * D.correlations(D.kernel.U.T @ R).reshape(S, N, -1)

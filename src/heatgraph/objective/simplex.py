@@ -1,0 +1,78 @@
+"""The set of valid Laplacians in edge weights: a scaled simplex, here beside free scales."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["ValidSet", "project_simplex", "project_valid"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class ValidSet:
+    """``{x : x[:n] >= 0, sum(x[:n]) = total, x[n:] >= 0}``: weights first, then scales."""
+
+    n: int
+    total: float
+
+    def project(self, x: Array) -> Array:
+        """The nearest point of the set."""
+        return project_valid(x, self.n, self.total)
+
+    def descent(self, x: Array, g: Array) -> float:
+        """How much a linear function of slope ``g`` falls from ``x``: zero only where stationary.
+
+        On the simplex this is ``max <g, x - y>`` over all its points ``y``, the distance of ``-g``
+        to the normal cone in units of the objective.  A scale may go down to 0, or up by its own
+        size (by 1 where it is smaller).
+        """
+        weights, slope = x[: self.n], g[: self.n]
+        gap = float(slope @ weights) - self.total * float(slope.min())
+        tau, slope = x[self.n :], g[self.n :]
+        room = np.where(slope > 0.0, tau, np.maximum(tau, 1.0))
+        return max(gap, 0.0) + float(np.abs(slope) @ room)
+
+
+@numba.njit(cache=True, nogil=True)
+def project_simplex(v: Array, total: float) -> Array:
+    """The nearest point of ``{w >= 0, sum(w) = total}`` to ``v`` in the Euclidean norm.
+
+    ``w = max(v - theta, 0)`` for the one ``theta`` that gives the sum.  Michelot's iteration:
+    average over the coordinates still in, drop those that fall below the average, until none
+    does.  Each pass only shrinks the set, so it ends; linear time in practice.
+    """
+    top = v.max()  # sums of distances below the maximum stay exact where v itself is huge
+    kept = v - top
+    size = v.size
+    theta = -np.inf
+    while True:
+        mass = 0.0
+        inside = 0
+        for k in range(size):
+            if kept[k] > theta:
+                kept[inside] = kept[k]
+                mass += kept[k]
+                inside += 1
+        if inside == size and theta > -np.inf:
+            break
+        size = inside
+        theta = (mass - total) / size
+    w = np.empty_like(v)
+    for k in range(v.size):
+        w[k] = max(v[k] - top - theta, 0.0)
+    return w
+
+
+@numba.njit(cache=True, nogil=True)
+def project_valid(x: Array, n: int, total: float) -> Array:
+    """Project the first ``n`` coordinates on the simplex, the others on the half line."""
+    y = np.empty_like(x)
+    y[:n] = project_simplex(x[:n], total)
+    for k in range(n, x.size):
+        y[k] = max(x[k], 0.0)
+    return y

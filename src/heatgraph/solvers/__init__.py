@@ -1,0 +1,1 @@
+"""Algorithms that know neither files nor users."""

@@ -1,0 +1,231 @@
+"""Projected quasi-Newton: minimise a smooth function over a set that is easy to project on.
+
+At each iteration a quadratic model with the limited-memory BFGS matrix is minimised over the set
+by projected gradient steps, which cost no evaluation; then the objective falls along the segment
+to that point.  Knows no model: an evaluation hands over a value, a gradient and whatever it wants
+to be given back the next time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Generic, TypeVar
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from heatgraph.objective.simplex import ValidSet, project_valid
+from heatgraph.solvers.result import Status
+
+__all__ = ["Evaluation", "State", "minimise"]
+
+Array = NDArray[np.float64]
+Aux = TypeVar("Aux")
+
+MEMORY = 10
+ARMIJO = 1e-4
+MODEL_STEPS = 40
+MODEL_TOL = 0.05  # the model need not be solved better than it is true
+NOISE = 1e-12  # relative; below this the objective cannot tell two points apart
+SHORTEST = 1e-10
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation(Generic[Aux]):
+    """A value, a gradient, and what the evaluation wants to start from next time."""
+
+    value: float
+    gradient: Array
+    aux: Aux
+
+
+@dataclass(frozen=True, eq=False)
+class State(Generic[Aux]):
+    """All that the next iteration depends on."""
+
+    x: Array
+    at: Evaluation[Aux]
+    steps: Array
+    yields: Array
+    history: tuple[float, ...]
+    residual: float
+    n_iter: int = 0
+
+
+Evaluate = Callable[[Array, "Aux"], Evaluation[Aux]]
+
+
+def minimise(
+    evaluate: Evaluate[Aux],
+    valid: ValidSet,
+    x: Array,
+    aux: Aux,
+    *,
+    max_iter: int,
+    tol: float,
+    report: Callable[[State[Aux]], None] | None = None,
+) -> tuple[State[Aux], Status]:
+    """Minimise over ``valid`` from ``x`` until the relative residual is at most ``tol``.
+
+    The residual is ``valid.descent(x, gradient)`` over the value: the fall that the gradient still
+    promises.  KeyboardInterrupt, from anywhere inside, ends with the best state so far.
+    """
+    state = _initial(evaluate, valid, x, aux)
+    try:
+        while True:
+            if report is not None:
+                report(state)
+            if state.residual <= tol:
+                return state, Status.CONVERGED
+            if state.n_iter >= max_iter:
+                return state, Status.MAX_ITER
+            following = _step(evaluate, valid, state)
+            if following is None:
+                return state, Status.STALLED
+            state = following
+    except KeyboardInterrupt:
+        return state, Status.INTERRUPTED
+
+
+def _initial(evaluate: Evaluate[Aux], valid: ValidSet, x: Array, aux: Aux) -> State[Aux]:
+    at = evaluate(x, aux)
+    empty = np.empty((0, x.size))
+    return State(x, at, empty, empty, (at.value,), _residual(valid, x, at))
+
+
+def _residual(valid: ValidSet, x: Array, at: Evaluation[Aux]) -> float:
+    descent = valid.descent(x, at.gradient)
+    return descent / at.value if at.value > 0.0 else 0.0
+
+
+def _step(evaluate: Evaluate[Aux], valid: ValidSet, state: State[Aux]) -> State[Aux] | None:
+    """One iteration; a memory that yields no descent is dropped and the step tried without it."""
+    target = _model_minimiser(valid, state)
+    found = _search(evaluate, state, target - state.x)
+    if found is None:
+        if not len(state.steps):
+            return None
+        empty = np.empty((0, state.x.size))
+        return _step(evaluate, valid, replace(state, steps=empty, yields=empty))
+    x, at = found
+    steps, yields = _remember(state, x - state.x, at.gradient - state.at.gradient)
+    return State(
+        x,
+        at,
+        steps,
+        yields,
+        (*state.history, at.value),
+        _residual(valid, x, at),
+        state.n_iter + 1,
+    )
+
+
+def _search(
+    evaluate: Evaluate[Aux], state: State[Aux], d: Array
+) -> tuple[Array, Evaluation[Aux]] | None:
+    """Backtrack along ``d``: accept ``f(x + s d) <= f(x) + ARMIJO s <g, d>``.
+
+    Where the two values differ by less than rounding, the slope decides in their place.
+    """
+    f, slope = state.at.value, float(state.at.gradient @ d)
+    if slope >= 0.0:
+        return None
+    s = 1.0
+    while s > SHORTEST:
+        x = state.x + s * d
+        at = evaluate(x, state.at.aux)
+        excess = at.value - f - s * slope
+        if at.value <= f + ARMIJO * s * slope:
+            return x, at
+        flat = abs(at.value - f) <= NOISE * abs(f)
+        if flat and float(at.gradient @ d) <= (2.0 * ARMIJO - 1.0) * slope and at.value <= f:
+            return x, at
+        # The minimiser of the parabola through what is known, kept away from both ends.
+        s *= float(np.clip(-0.5 * s * slope / excess, 0.1, 0.5)) if excess > 0.0 else 0.5
+    return None
+
+
+def _remember(state: State[Aux], step: Array, change: Array) -> tuple[Array, Array]:
+    """Append a pair of positive curvature; the model must stay convex."""
+    curvature = float(step @ change)
+    if curvature <= 1e-10 * float(np.linalg.norm(step)) * float(np.linalg.norm(change)):
+        return state.steps, state.yields
+    steps = np.vstack([state.steps, step])[-MEMORY:]
+    yields = np.vstack([state.yields, change])[-MEMORY:]
+    return steps, yields
+
+
+def _model_minimiser(valid: ValidSet, state: State[Aux]) -> Array:
+    """Minimise ``<g, y - x> + <y - x, B (y - x)> / 2`` over the set, on the free coordinates.
+
+    A weight at zero whose gradient exceeds the multiplier of the sum stays at zero: it is left
+    out of the model, which on a sparse graph is most of them.
+    """
+    x, g, n = state.x, state.at.gradient, valid.n
+    multiplier = float(g[:n] @ x[:n]) / valid.total
+    free = np.flatnonzero(np.append((x[:n] > 0.0) | (g[:n] < multiplier), x[n:] >= 0.0))
+    n_free = int(np.searchsorted(free, n))
+    sigma, W, middle = _bfgs(state, free)
+    target = x.copy()
+    target[free] = _minimise_model(
+        x[free], g[free], sigma, W, middle, n_free, valid.total, MODEL_STEPS, MODEL_TOL
+    )
+    return target
+
+
+def _bfgs(state: State[Aux], free: NDArray[np.intp]) -> tuple[float, Array, Array]:
+    """``B = sigma I - W^T middle W``, the compact form of limited-memory BFGS.
+
+    Without memory: a multiple of the identity whose first step moves the largest coordinate by
+    about the mean size of all.
+    """
+    if not len(state.steps):
+        g, x = state.at.gradient, state.x
+        reach = float(np.abs(x).mean()) or 1.0
+        return max(float(np.ptp(g)), 1e-300) / reach, np.empty((0, free.size)), np.empty((0, 0))
+    S, Y = state.steps, state.yields
+    SY = S @ Y.T
+    sigma = float((Y[-1] @ Y[-1]) / SY[-1, -1])
+    lower = np.tril(SY, -1)
+    middle = np.block([[sigma * (S @ S.T), lower], [lower.T, -np.diag(np.diagonal(SY))]])
+    W = np.vstack([sigma * S[:, free], Y[:, free]])
+    return sigma, W, np.linalg.inv(middle)
+
+
+@numba.njit(cache=True, nogil=True)
+def _minimise_model(
+    x: Array,
+    g: Array,
+    sigma: float,
+    W: Array,
+    middle: Array,
+    n: int,
+    total: float,
+    max_steps: int,
+    tol: float,
+) -> Array:
+    """Projected gradient steps of Barzilai-Borwein length, each exact along its segment."""
+    y, slope = x.copy(), g.copy()
+    length = 1.0 / sigma
+    first = 0.0
+    for k in range(max_steps):
+        d = project_valid(y - length * slope, n, total) - y
+        fall = -np.dot(slope, d)
+        if k == 0:
+            first = fall
+        if fall <= tol * tol * first:
+            break
+        Bd = sigma * d
+        if W.shape[0] > 0:
+            Bd -= np.dot(np.dot(middle, np.dot(W, d)), W)
+        curvature = np.dot(d, Bd)
+        s = 1.0
+        if curvature > fall:
+            s = fall / curvature
+        y += s * d
+        slope += s * Bd
+        if curvature > 0.0:
+            length = np.dot(d, d) / curvature
+    return project_valid(y, n, total)

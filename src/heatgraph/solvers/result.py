@@ -1,0 +1,75 @@
+"""What every solver returns: a point, how it was reached, and how good it is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Monitor", "Progress", "Solution", "Status"]
+
+
+class Status(StrEnum):
+    """How a solver ended.  A string, so that it prints and compares as one."""
+
+    CONVERGED = "converged"
+    MAX_ITER = "max_iter"
+    STALLED = "stalled"
+    INTERRUPTED = "interrupted"
+
+    @property
+    def advice(self) -> str:
+        """One sentence that tells the user what the status means and what to do."""
+        return _ADVICE[self]
+
+
+_ADVICE = {
+    Status.CONVERGED: "The stationarity residual is below `tol`.",
+    Status.MAX_ITER: (
+        "The iteration limit was reached before the stationarity residual fell below `tol`; "
+        "raise `max_iter` or `tol`."
+    ),
+    Status.STALLED: (
+        "No step lowered the objective any further in floating point, with the residual still "
+        "above `tol`; raise `tol`, or rescale the signals if their values are extreme."
+    ),
+    Status.INTERRUPTED: "The user stopped the fit; the best point so far was kept.",
+}
+
+
+@dataclass(frozen=True)
+class Progress:
+    """One line of progress: what a bar or a log shows after an iteration."""
+
+    iteration: int
+    max_iter: int
+    objective: float
+    n_edges: int
+    residual: float
+
+
+class Monitor(Protocol):
+    """Called after every iteration; raising KeyboardInterrupt stops the solver cleanly."""
+
+    def __call__(self, progress: Progress, /) -> None: ...
+
+
+@dataclass(frozen=True)
+class Solution:
+    """The end of a fit.
+
+    ``w`` (E,) weights of the candidate edges, ``H`` (S, N, M) sources, ``tau`` (S,) scales,
+    ``objective`` the history with the start first and the final value last, ``residual`` the
+    stationarity residual at the end, relative to the objective (NaN where a solver states none).
+    """
+
+    w: NDArray[np.float64]
+    H: NDArray[np.float64]
+    tau: NDArray[np.float64]
+    objective: NDArray[np.float64]
+    status: Status
+    n_iter: int
+    residual: float = field(default=float("nan"))
