@@ -1,0 +1,394 @@
+"""Spectral templates: the sparsest graph whose eigenvectors are given (Segarra et al. 2017)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import brentq
+
+from heatgraph.graph.candidates import CandidateEdges
+from heatgraph.solvers._baseline_common import (
+    check_positive,
+    check_signals,
+    frozen,
+    over_candidates,
+)
+from heatgraph.solvers._simplex_qp import SimplexPoint, SimplexQP
+from heatgraph.solvers.result import Status
+
+__all__ = [
+    "SpectralTemplates",
+    "TemplatesSolution",
+    "learn_templates",
+    "learn_templates_within",
+    "smallest_residual",
+]
+
+Array = NDArray[np.float64]
+
+GAP = 1e-12  # eigenvalues nearer than this, relative to the largest, are one: see `blocks`
+EPS_TOL = 1e-9  # relative precision at which the residual meets eps
+MAX_BISECTIONS = 100
+LARGEST_PENALTY = 1e10
+
+
+@dataclass(frozen=True, eq=False)
+class SpectralTemplates:
+    """Eigenvectors a graph should have.
+
+    ``V`` (N, N) orthonormal columns; ``blocks`` (N,) a label for each: the vectors of one label
+    span an eigenspace in which no basis is preferred.  A covariance of rank below N - 1 has one
+    such block, its null space, and asking the graph for the arbitrary basis that an eigensolver
+    returns there would be asking for noise.
+    """
+
+    V: Array
+    blocks: NDArray[np.intp]
+
+    @classmethod
+    def from_signals(cls, X: ArrayLike) -> SpectralTemplates:
+        """The eigenvectors of the sample covariance ``X X^T / M`` of ``X`` (N, M).
+
+        Through the singular values of ``X``, which keep the digits that squaring loses.  The mean
+        signal is not removed: the model's signals have mean zero.
+        """
+        X = check_signals(X)
+        V, s, _ = np.linalg.svd(X, full_matrices=True)
+        values = np.zeros(X.shape[0])
+        values[: s.size] = s
+        return cls._grouped(V, values, "X")
+
+    @classmethod
+    def from_covariance(cls, C: ArrayLike) -> SpectralTemplates:
+        """The eigenvectors of a symmetric matrix, a covariance or a function of the Laplacian."""
+        C = check_signals(C, "C")
+        if C.shape[0] != C.shape[1] or not np.allclose(C, C.T, rtol=1e-8, atol=0.0):
+            raise ValueError(f"C must be a symmetric matrix, got shape {C.shape}; use (C + C.T)/2")
+        values, V = np.linalg.eigh(C)
+        return cls._grouped(V, values, "C")
+
+    @classmethod
+    def from_eigenvectors(cls, V: ArrayLike) -> SpectralTemplates:
+        """Known eigenvectors, one a column, each its own eigenspace."""
+        V = check_signals(V, "V")
+        n = V.shape[0]
+        if V.shape != (n, n) or np.abs(V.T @ V - np.eye(n)).max() > 1e-8:
+            raise ValueError(
+                f"V must be square with orthonormal columns, got shape {V.shape}; complete it to "
+                "a basis, or pass the covariance to from_covariance"
+            )
+        return cls(frozen(V), np.arange(n))
+
+    @classmethod
+    def _grouped(cls, V: Array, values: Array, name: str) -> SpectralTemplates:
+        gaps = np.abs(np.diff(values))
+        blocks = np.concatenate([[0], np.cumsum(gaps > GAP * np.abs(values).max())])
+        if blocks[-1] == 0:
+            raise ValueError(
+                f"{name} has a covariance with all eigenvalues equal, of which every vector is an "
+                "eigenvector: it says nothing of a graph; give signals that diffused on one"
+            )
+        return cls(frozen(V), blocks.astype(np.intp))
+
+    @property
+    def n_nodes(self) -> int:
+        return int(self.V.shape[0])
+
+    @cached_property
+    def _outside(self) -> NDArray[np.bool_]:
+        return np.not_equal.outer(self.blocks, self.blocks)
+
+    def residual(self, L: Array) -> float:
+        """``||offdiag(V^T L V)||_F``: how far ``L`` is from having these eigenvectors.
+
+        It is the least of ``||L - V diag(lam) V^T||_F`` over the eigenvalues, so these need no
+        variables of their own.  Within a block every entry is free.
+        """
+        return float(np.linalg.norm((self.V.T @ L @ self.V)[self._outside]))
+
+    def program(self, candidates: CandidateEdges, total: float) -> SimplexQP:
+        """``1/2 residual(L(w))^2`` as a quadratic in ``w``, on ``sum(w) = total``.
+
+        ``||L||_F^2 = 2||w||^2 + ||S_w w||^2``, less the squares of the free entries
+        ``v_k^T L v_l = sum_e w_e (v_ik - v_jk)(v_il - v_jl)``.
+        """
+        edges = np.arange(candidates.n_edges)
+        S = np.zeros((self.n_nodes, candidates.n_edges))
+        S[candidates.i, edges] = 1.0
+        S[candidates.j, edges] = 1.0
+        D = np.ascontiguousarray((self.V[candidates.i] - self.V[candidates.j]).T)
+        k, m = np.nonzero(np.triu(~self._outside))
+        # A free entry off the diagonal stands for itself and its mirror image.
+        B = D[k] * D[m] * np.where(k == m, 1.0, np.sqrt(2.0))[:, None]
+        sign = np.concatenate([np.ones(self.n_nodes), -np.ones(k.size)])
+        return SimplexQP(np.vstack([S, B]), sign, total)
+
+
+@dataclass(frozen=True)
+class TemplatesSolution:
+    """A graph near to the templates.
+
+    ``w`` (E,) weights; ``eps`` its residual ``||offdiag(V^T L V)||_F``; ``penalty`` the weight of
+    sparsity against half the squared residual; ``objective`` one value for the start and one a
+    reweighting, never increasing; ``residual`` the largest violation of the optimality conditions
+    of the last convex program; ``reweights`` (E,) its linear term.
+    """
+
+    w: Array
+    eps: float
+    penalty: float
+    objective: Array
+    reweights: Array
+    residual: float
+    status: Status
+    n_iter: int
+
+
+def smallest_residual(
+    templates: SpectralTemplates, *, candidates: CandidateEdges | None = None
+) -> TemplatesSolution:
+    """The graph nearest to the templates, however dense: its ``eps`` is the least feasible one.
+
+    Minimise ``1/2 ||offdiag(V^T L(w) V)||_F^2`` over ``w >= 0``, ``sum(w) = N/2``.
+    """
+    candidates = over_candidates(candidates, templates.n_nodes)
+    program = templates.program(candidates, 0.5 * templates.n_nodes)
+    point = program.solve(np.zeros(candidates.n_edges))
+    eps = templates.residual(candidates.laplacian(point.w))
+    return TemplatesSolution(
+        w=frozen(point.w),
+        eps=eps,
+        penalty=0.0,
+        objective=frozen([0.5 * eps**2]),
+        reweights=frozen(np.ones(candidates.n_edges)),
+        residual=point.residual,
+        status=point.status,
+        n_iter=point.n_iter,
+    )
+
+
+def learn_templates(
+    templates: SpectralTemplates,
+    penalty: float,
+    *,
+    candidates: CandidateEdges | None = None,
+    n_reweights: int = 3,
+    delta: float = 1e-3,
+    start: ArrayLike | None = None,
+) -> TemplatesSolution:
+    """Weigh sparsity against the distance to the templates; the stronger of the two forms.
+
+    Minimise over ``w >= 0``, ``sum(w) = N/2``
+
+        1/2 ||offdiag(V^T L(w) V)||_F^2 + penalty * delta sum_e log(1 + w_e / delta)
+
+    by ``n_reweights`` convex programs, the logarithm replaced by its tangent ``<r, w>``, ``r =
+    delta / (w + delta)`` at the last ``w``.  The first tangent is taken at the graph of smallest
+    residual.  The objective never increases.
+
+    Differs from the paper: it names the constrained form, `learn_templates_within`; penalised,
+    the same templates find the edges better.  And the trace fixed to N makes the plain l1 norm a
+    constant, so that without reweighting there would be nothing to minimise.
+
+    Parameters
+    ----------
+    templates : SpectralTemplates
+        The eigenvectors.
+    penalty : float
+        Weight of sparsity, >= 0.
+    candidates : CandidateEdges, optional
+        The edges that may carry a weight; all pairs where not given.
+    n_reweights : int
+        Convex programs solved.
+    delta : float
+        Weights well below it count as none, > 0.
+    start : array (E,), optional
+        Weights at which the first tangent is taken.  Exact eigenvectors, the constant one among
+        them, are those of the complete graph too, and where that is the graph of smallest
+        residual its tangent prefers no edge: give another start.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> path = CandidateEdges(5, np.arange(4), np.arange(1, 5)).laplacian(np.full(4, 0.625))
+    >>> X = np.linalg.inv(np.eye(5) + path) @ rng.standard_normal((5, 2000))
+    >>> solution = learn_templates(SpectralTemplates.from_signals(X), penalty=1.0)
+    >>> print(solution.status, np.flatnonzero(solution.w > 1e-4))
+    converged [0 4 7 9]
+    """
+    if not np.isfinite(penalty) or penalty < 0.0:
+        raise ValueError(f"penalty must be a finite number >= 0, got {penalty!r}")
+    search = _Search(templates, candidates, delta)
+    point = search.begin(start)
+    values = [search.penalised(point.w, penalty)]
+    r = np.ones(search.candidates.n_edges)
+    n_iter = point.n_iter
+    for _ in range(n_reweights):
+        r = search.tangent(point.w)
+        new = search.program.solve(penalty * r, point.face)
+        n_iter += new.n_iter
+        values.append(search.penalised(new.w, penalty))
+        point = new
+    return search.finish(point, penalty, values, r, n_iter)
+
+
+def learn_templates_within(
+    templates: SpectralTemplates,
+    eps: float,
+    *,
+    candidates: CandidateEdges | None = None,
+    n_reweights: int = 3,
+    delta: float = 1e-3,
+    start: ArrayLike | None = None,
+) -> TemplatesSolution:
+    """The sparsest graph within ``eps`` of the templates: the form that the paper compares with.
+
+    Minimise over ``w >= 0``, ``sum(w) = N/2``
+
+        delta sum_e log(1 + w_e / delta)   subject to   ||offdiag(V^T L(w) V)||_F <= eps
+
+    by ``n_reweights`` convex programs, as in `learn_templates`.  Each is a penalised program at
+    the one penalty whose residual is ``eps``; the residual grows with the penalty, which is found
+    by bisection.  On a face the weights are linear in the penalty, so the root of a quadratic
+    proposes the next one, and where the face is right it is the last.
+
+    Parameters are those of `learn_templates`, but for
+
+    eps : float
+        Largest residual allowed; at least that of `smallest_residual`.
+    """
+    eps = check_positive(eps, "eps")
+    search = _Search(templates, candidates, delta)
+    point = search.begin(start)
+    smallest = point if start is None else search.begin(None)
+    least = search.eps(smallest.w)
+    if eps < least * (1.0 - EPS_TOL):
+        raise ValueError(
+            f"eps = {eps:g} is infeasible: no graph comes nearer than {least:.6g} to these "
+            "templates; raise eps, or widen the candidates"
+        )
+    values = [search.spread(point.w)]
+    r, penalty = np.ones(search.candidates.n_edges), 0.0
+    n_iter = point.n_iter
+    for _ in range(n_reweights):
+        r = search.tangent(point.w)
+        point, penalty = search.at_eps(r, eps, smallest, penalty)
+        n_iter += point.n_iter
+        values.append(search.spread(point.w))
+    return search.finish(point, penalty, values, r, n_iter)
+
+
+class _Search:
+    """What the two forms share: the program, the tangents, and the penalty that meets an eps."""
+
+    def __init__(
+        self, templates: SpectralTemplates, candidates: CandidateEdges | None, delta: float
+    ) -> None:
+        self.templates = templates
+        self.candidates = over_candidates(candidates, templates.n_nodes)
+        self.delta = check_positive(delta, "delta")
+        self.program = templates.program(self.candidates, 0.5 * templates.n_nodes)
+
+    def begin(self, start: ArrayLike | None) -> SimplexPoint:
+        if start is None:
+            return self.program.solve(np.zeros(self.candidates.n_edges))
+        w = np.asarray(start, dtype=np.float64)
+        if w.shape != (self.candidates.n_edges,) or not (w >= 0.0).all() or not w.any():
+            raise ValueError(
+                f"start must be {self.candidates.n_edges} weights >= 0, one a candidate edge, not "
+                f"all 0; got shape {w.shape}"
+            )
+        w = w * (self.program.total / w.sum())
+        return SimplexPoint(w, w > 0.0, np.inf, Status.STALLED, 0)
+
+    def tangent(self, w: Array) -> Array:
+        return self.delta / (w + self.delta)
+
+    def spread(self, w: Array) -> float:
+        return float(self.delta * np.log1p(w / self.delta).sum())
+
+    def eps(self, w: Array) -> float:
+        return self.templates.residual(self.candidates.laplacian(w))
+
+    def penalised(self, w: Array, penalty: float) -> float:
+        return 0.5 * self.eps(w) ** 2 + penalty * self.spread(w)
+
+    def at_eps(
+        self, r: Array, eps: float, smallest: SimplexPoint, guess: float
+    ) -> tuple[SimplexPoint, float]:
+        """Minimise ``<r, w>`` with residual at most ``eps``; the point and its penalty.
+
+        ``low`` and ``high`` bracket the penalty: the residual is at most ``eps`` at ``low``.
+        """
+        point, n_iter = smallest, 0
+        low, high = (0.0, smallest), (np.inf, smallest)
+        penalty, status = guess if guess > 0.0 else 1e-2, Status.MAX_ITER
+        for _ in range(MAX_BISECTIONS):
+            point = self.program.solve(penalty * r, point.face)
+            n_iter += point.n_iter
+            reached = self.eps(point.w)
+            met = abs(reached - eps) <= EPS_TOL * eps
+            if met or reached <= eps:
+                low = (penalty, point)
+            else:
+                high = (penalty, point)
+            if met or low[0] >= LARGEST_PENALTY:  # or no penalty, however large, reaches eps
+                status = point.status
+                break
+            if high[0] - low[0] <= 1e-14 * low[0]:
+                low, status = (low[0], self._between(low[1], high[1], eps)), point.status
+                break
+            penalty = self._propose(r, point, penalty, eps, (low[0], high[0]))
+        penalty, point = low
+        residual = self.program.residual(point.w, penalty * r)
+        return SimplexPoint(point.w, point.face, residual, status, n_iter), penalty
+
+    def _between(self, near: SimplexPoint, far: SimplexPoint, eps: float) -> SimplexPoint:
+        """The point of residual ``eps`` between two minimisers for one penalty, itself one.
+
+        Where the minimiser is not unique the residual jumps over ``eps`` at a penalty.
+        """
+        t = brentq(lambda t: self.eps((1.0 - t) * near.w + t * far.w) - eps, 0.0, 1.0)
+        w = (1.0 - t) * near.w + t * far.w
+        return SimplexPoint(w, near.face | far.face, near.residual, near.status, near.n_iter)
+
+    def _propose(
+        self, r: Array, point: SimplexPoint, penalty: float, eps: float, ends: tuple[float, float]
+    ) -> float:
+        """The penalty at which the residual is ``eps`` if the face stays, kept in the bracket.
+
+        ``w(penalty + t) = w + t v`` on the face; ``t`` solves ``(w + t v)^T Q (w + t v) = eps^2``.
+        """
+        low, high = ends
+        v, _ = self.program.on_face(r, point.face, total=0.0)
+        Qv = self.program.apply(v)
+        square, cross = float(v @ Qv), float(point.w @ Qv)
+        short = eps**2 - self.eps(point.w) ** 2
+        root = cross**2 + square * short
+        if square > 0.0 and root >= 0.0:
+            # The root on the side of increasing residual, in the form free of cancellation.
+            below = cross + np.sqrt(root)
+            trial = penalty + (short / below if below > 0.0 else np.inf)
+            if low < trial < high and np.isfinite(trial):
+                return float(min(trial, 100.0 * penalty))
+        if np.isinf(high):
+            return 10.0 * penalty
+        return float(np.sqrt(low * high)) if low > 0.0 else 0.1 * high
+
+    def finish(
+        self, point: SimplexPoint, penalty: float, values: list[float], r: Array, n_iter: int
+    ) -> TemplatesSolution:
+        return TemplatesSolution(
+            w=frozen(point.w),
+            eps=self.eps(point.w),
+            penalty=penalty,
+            objective=frozen(values),
+            reweights=frozen(r),
+            residual=point.residual,
+            status=point.status,
+            n_iter=n_iter,
+        )
