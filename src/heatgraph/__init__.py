@@ -3,6 +3,7 @@
 from importlib.metadata import version
 
 from heatgraph.graph import Graph
+from heatgraph.learners import LearnHeat
 
 __version__ = version("heatgraph")
-__all__ = ["Graph", "__version__"]
+__all__ = ["Graph", "LearnHeat", "__version__"]

@@ -1,0 +1,160 @@
+"""What every estimator does with its input: check it, name it, give it a scale."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.neighbors import NearestNeighbors
+from sklearn.utils.validation import validate_data
+
+from heatgraph.graph import CandidateEdges, Graph
+
+__all__ = [
+    "Names",
+    "check_choice",
+    "check_number",
+    "check_signals",
+    "node_names",
+    "resolve_candidates",
+    "unit_of",
+]
+
+Array = NDArray[np.float64]
+Names = tuple[Hashable, ...] | None
+
+
+def check_signals(
+    estimator: Any, X: Any, *, reset: bool, allow_missing: bool = True, min_nodes: int = 2
+) -> Array:
+    """``X`` as a float64 array (n_signals, n_nodes); NaN stands for an entry not observed."""
+    if reset:
+        node_names(X)  # a duplicate or missing name is said before anything else is
+    checked: Array = validate_data(
+        estimator,
+        X,
+        reset=reset,
+        dtype=np.float64,
+        ensure_all_finite="allow-nan" if allow_missing else True,
+        ensure_min_features=min_nodes if reset else 1,
+        copy=True,
+    )
+    return checked
+
+
+def node_names(X: Any) -> Names:
+    """The column names of a data frame, or None where the columns are merely counted."""
+    if not hasattr(X, "columns") or isinstance(X.columns, pd.RangeIndex):
+        return None
+    names = tuple(X.columns)
+    missing = [k for k, name in enumerate(names) if pd.isna(name) or name == ""]
+    if missing:
+        raise ValueError(
+            f"X: column {missing[0]} has no name; name every column after its node, or pass "
+            "X.to_numpy() for numbered nodes."
+        )
+    if len(set(names)) < len(names):
+        twice = next(name for k, name in enumerate(names) if name in names[:k])
+        raise ValueError(f"X: two columns are named {twice!r}; every node needs a name of its own.")
+    return names
+
+
+def unit_of(X: Array) -> float:
+    """A power of two near the root mean square of the observed entries.
+
+    Fitting X / unit keeps every intermediate value in range whatever the units of X, and dividing
+    by a power of two loses no bit.
+    """
+    top = float(np.nanmax(np.abs(X), initial=0.0))
+    if top == 0.0 or not np.isfinite(top):
+        return 1.0
+    rms = top * float(np.sqrt(np.nanmean(np.square(X / top))))
+    return float(2.0 ** np.clip(np.round(np.log2(rms)), -1000, 1000))
+
+
+def check_number(
+    name: str, value: Any, *, minimum: float = 0.0, strict: bool = False, integer: bool = False
+) -> float:
+    """``value`` as a finite number, or a ValueError that names the parameter."""
+    kind = (int, np.integer) if integer else (int, float, np.integer, np.floating)
+    bound = f"{'>' if strict else '>='} {minimum:g}"
+    what = "an integer" if integer else "a finite number"
+    bad = isinstance(value, bool) or not isinstance(value, kind) or not np.isfinite(value)
+    if bad or value < minimum or (strict and value == minimum):
+        raise ValueError(f"{name} must be {what} {bound}, got {value!r}.")
+    return float(value)
+
+
+def check_choice(name: str, value: Any, choices: Sequence[str]) -> str:
+    """``value`` if it is one of the choices, or a ValueError that lists them."""
+    if not isinstance(value, str) or value not in choices:
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}.")
+    return value
+
+
+def resolve_candidates(candidates: Any, X: Array, names: Names) -> CandidateEdges:
+    """The pairs that may carry an edge.
+
+    ``None`` or "all": every pair.  A number k: each node's k nearest rows of ``X.T``, either way
+    round.  A Graph: its edges.  A square matrix, sparse or not: its nonzero entries.  Anything
+    else: a list of pairs, of node names where there are names, of node numbers otherwise.
+    """
+    n = X.shape[1]
+    if candidates is None or (isinstance(candidates, str) and candidates == "all"):
+        return CandidateEdges.complete(n)
+    if isinstance(candidates, (int, np.integer)) and not isinstance(candidates, bool):
+        return _from_pairs(_nearest_rows(X, int(candidates)), n)
+    if isinstance(candidates, Graph):
+        if candidates.n_nodes != n:
+            raise ValueError(
+                f"candidates: the graph has {candidates.n_nodes} nodes, X has {n} columns."
+            )
+        return _from_pairs(candidates.edges, n)
+    if sparse.issparse(candidates) or getattr(candidates, "shape", None) == (n, n):
+        mask = sparse.coo_array(candidates)
+        if mask.shape != (n, n):
+            raise ValueError(f"candidates: the mask must be ({n}, {n}), got {mask.shape}.")
+        return _from_pairs(np.stack([mask.row, mask.col], axis=1)[mask.data != 0], n)
+    return _from_pairs(_numbered(candidates, names, n), n)
+
+
+def _nearest_rows(X: Array, k: int) -> NDArray[np.intp]:
+    check_number("candidates", k, minimum=1, integer=True)
+    n = X.shape[1]
+    rows = np.nan_to_num(X.T)
+    index = NearestNeighbors(n_neighbors=min(k, n - 1)).fit(rows)
+    neighbours = index.kneighbors(return_distance=False)
+    return np.stack([np.repeat(np.arange(n), neighbours.shape[1]), neighbours.ravel()], axis=1)
+
+
+def _numbered(pairs: Any, names: Names, n: int) -> NDArray[np.intp]:
+    """Pairs of names or numbers as pairs of column numbers."""
+    listed = pairs.to_numpy().tolist() if hasattr(pairs, "to_numpy") else list(pairs)
+    index = {name: k for k, name in enumerate(names if names is not None else range(n))}
+    numbers = np.empty((len(listed), 2), dtype=np.intp)
+    for k, pair in enumerate(listed):
+        try:
+            one, other = pair
+            numbers[k] = index[one], index[other]
+        except (TypeError, ValueError):
+            raise ValueError(
+                f"candidates: entry {k} must be a pair of nodes, got {pair!r}."
+            ) from None
+        except KeyError as unknown:
+            known = "a column of X" if names is not None else f"a node number below {n}"
+            raise ValueError(
+                f"candidates: entry {k} names the node {unknown.args[0]!r}, which is not {known}."
+            ) from None
+    return numbers
+
+
+def _from_pairs(pairs: NDArray[np.intp], n: int) -> CandidateEdges:
+    pairs = np.sort(pairs, axis=1)
+    pairs = np.unique(pairs[pairs[:, 0] != pairs[:, 1]], axis=0)
+    if not len(pairs):
+        raise ValueError("candidates: no pair of two different nodes is left to learn on.")
+    return CandidateEdges(n, np.ascontiguousarray(pairs[:, 0]), np.ascontiguousarray(pairs[:, 1]))

@@ -1,0 +1,56 @@
+"""Masked prediction: how well a dictionary foretells entries that it was not shown."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from heatgraph.objective.heat import Dictionary, Signals
+from heatgraph.solvers.heat import as_sources, code_signals
+
+__all__ = ["HiddenPart", "hide_entries", "prediction_errors"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class HiddenPart:
+    """Signals of which some observed entries are hidden: what is left, and the hidden ones."""
+
+    visible: Signals
+    truth: Array
+    hidden: NDArray[np.bool_]
+
+
+def hide_entries(signals: Signals, share: float, rng: np.random.Generator) -> HiddenPart:
+    """Hide about ``share`` of each signal's observed entries, at least one and never all.
+
+    Every signal hides the same number, so that no signal's score is luck of the draw.
+    """
+    N, M = signals.X.shape
+    observed = np.ones((N, M), dtype=bool) if signals.observed is None else signals.observed
+    counts = observed.sum(axis=0)
+    n_hidden = np.minimum(np.maximum(np.rint(share * counts), 1), np.maximum(counts - 1, 0))
+    # The observed entries of each signal in a random order; the first few of it are hidden.
+    order = np.where(observed, rng.random((N, M)), np.inf).argsort(axis=0)
+    rank = np.empty_like(order)
+    np.put_along_axis(rank, order, np.arange(N)[:, None], axis=0)
+    hidden = (rank < n_hidden) & observed
+    visible = Signals(np.where(observed & ~hidden, signals.X, 0.0), observed & ~hidden)
+    return HiddenPart(visible, np.where(hidden, signals.X, 0.0), hidden)
+
+
+def prediction_errors(
+    D: Dictionary, part: HiddenPart, alpha: float, *, n_threads: int = 1
+) -> tuple[Array, Array]:
+    """Squared error and energy of each signal's hidden entries, (M,) each.
+
+    The sources are found from the visible entries alone, with the dictionary and the penalty of
+    the fit.  The identity dictionary predicts zero: its error is the energy.
+    """
+    coding = code_signals(D, part.visible, alpha, n_threads=n_threads, tol=1e-8)
+    predicted = D.synthesis(as_sources(coding.h, D.tau.size))
+    error = np.where(part.hidden, part.truth - predicted, 0.0)
+    return np.einsum("nm,nm->m", error, error), np.einsum("nm,nm->m", part.truth, part.truth)
