@@ -113,7 +113,9 @@ def smooth_graph_step(
     # A constant moves between c and the multiplier of the total: from zero, small numbers.
     shift = float(c.min())
     c -= shift
-    start = _cold_start(c, candidates, total) if dual is None else dual - _border(n, shift)
+    # Where nothing is known, as if every degree were the mean one.
+    start = np.full(n + 1, -total / n) if dual is None else np.asarray(dual, dtype=np.float64)
+    start = _with_total(start, c, candidates, total)
     x, u, values, residual = pair_newton(
         start, c, candidates.i, candidates.j, 1.0, total, tol, max_iter
     )
@@ -121,25 +123,22 @@ def smooth_graph_step(
     degrees = candidates.degrees(w)
     objective = a * float(z @ w) + b * float(2.0 * w @ w + degrees @ degrees)
     status = _status(float(residual), tol, values.size - 1, max_iter)
+    x[-1] += shift
     return GraphStep(
-        frozen(w), frozen(x + _border(n, shift)), objective, float(residual), status,
-        values.size - 1,
-    )  # fmt: skip
+        frozen(w), frozen(x), objective, float(residual), status, n_iter=values.size - 1
+    )
 
 
-def _border(n: int, value: float) -> Array:
-    x = np.zeros(n + 1)
-    x[n] = value
-    return x
+def _with_total(x: Array, c: Array, candidates: CandidateEdges, total: float) -> Array:
+    """``x`` with its best last entry: the weights then sum to ``total``, so that some are active.
 
-
-def _cold_start(c: Array, candidates: CandidateEdges, total: float) -> Array:
-    """The solution if every degree were the mean one: a projection on the simplex."""
-    w = project_simplex(-c, total)
+    That is a projection on the simplex; far from it, no edge is active and Newton's method has
+    no curvature to go by.
+    """
+    v = x[candidates.i] + x[candidates.j] - c
+    w = project_simplex(v, total)
     top = int(np.argmax(w))
-    x = np.full(candidates.n_nodes + 1, -total / candidates.n_nodes)
-    x[-1] = w[top] + c[top] + 2.0 * total / candidates.n_nodes
-    return x
+    return np.append(x[: candidates.n_nodes], w[top] - v[top])
 
 
 def _status(residual: float, tol: float, n_iter: int, max_iter: int) -> Status:
