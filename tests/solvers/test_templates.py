@@ -230,20 +230,36 @@ def test_candidates_are_respected(rng):
     assert least > smallest_residual(templates).eps
 
 
-@given(st.integers(2, 25), st.integers(1, 8), st.floats(-3, 3), st.integers(0, 2**32 - 1))
-def test_quadratic_program_is_optimal_on_random_data(n_edges, rank, log_h, seed):
-    """Positive and negative rows, the latter weak enough to keep Q semidefinite."""
+@given(st.integers(2, 9), st.integers(1, 8), st.floats(-3, 3), st.integers(0, 2**32 - 1))
+def test_quadratic_program_is_optimal_on_random_data(n_nodes, rank, log_h, seed):
+    """``B`` as large as ``Q >= 0`` allows: a singular program."""
     rng = np.random.default_rng(seed)
-    T = rng.standard_normal((2 * rank, n_edges))
-    sign = np.repeat([1.0, -1.0], rank)
-    T[rank:] *= np.sqrt(2.0) / np.linalg.norm(T[rank:], 2)  # the largest that Q >= 0 allows
-    h = 10.0**log_h * rng.standard_normal(n_edges)
-    point = SimplexQP(T, sign, 3.0).solve(h)
-    Q = 2.0 * np.eye(n_edges) + T.T @ (sign[:, None] * T)
+    candidates = CandidateEdges.complete(n_nodes)
+    edges = np.arange(candidates.n_edges)
+    S = np.zeros((n_nodes, edges.size))
+    S[candidates.i, edges] = S[candidates.j, edges] = 1.0
+    norm = 2.0 * np.eye(edges.size) + S.T @ S
+    half = np.linalg.cholesky(norm).T
+    B = rng.standard_normal((rank, edges.size)) @ half
+    B /= np.linalg.norm(np.linalg.solve(half.T, B.T), 2)
+    h = 10.0**log_h * rng.standard_normal(edges.size)
+    point = SimplexQP(candidates, B, 3.0).solve(h)
+    Q = norm - B.T @ B
     g = Q @ point.w + h
     nu = g @ point.w / 3.0
     scale = 1.0 + np.abs(h).max() + np.abs(Q).max()
+    assert point.w.min() >= 0.0
+    assert point.w.sum() == pytest.approx(3.0)
     assert max(np.abs((g - nu)[point.w > 1e-12]).max(), nu - g.min()) < 1e-8 * scale
+
+
+def test_slope_is_the_derivative_in_the_penalty(problem):
+    templates, candidates = problem
+    program = templates.program(candidates, 6.0)
+    h = np.linspace(0.1, 1.0, candidates.n_edges)
+    point, moved = program.solve(h), program.solve((1.0 + 1e-6) * h)
+    assert (point.face == moved.face).all()
+    np.testing.assert_allclose((moved.w - point.w) / 1e-6, point.slope, atol=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -115,16 +115,11 @@ class SpectralTemplates:
         ``||L||_F^2 = 2||w||^2 + ||S_w w||^2``, less the squares of the free entries
         ``v_k^T L v_l = sum_e w_e (v_ik - v_jk)(v_il - v_jl)``.
         """
-        edges = np.arange(candidates.n_edges)
-        S = np.zeros((self.n_nodes, candidates.n_edges))
-        S[candidates.i, edges] = 1.0
-        S[candidates.j, edges] = 1.0
         D = np.ascontiguousarray((self.V[candidates.i] - self.V[candidates.j]).T)
         k, m = np.nonzero(np.triu(~self._outside))
         # A free entry off the diagonal stands for itself and its mirror image.
         B = D[k] * D[m] * np.where(k == m, 1.0, np.sqrt(2.0))[:, None]
-        sign = np.concatenate([np.ones(self.n_nodes), -np.ones(k.size)])
-        return SimplexQP(np.vstack([S, B]), sign, total)
+        return SimplexQP(candidates, B, total)
 
 
 @dataclass(frozen=True)
@@ -303,7 +298,7 @@ class _Search:
                 f"all 0; got shape {w.shape}"
             )
         w = w * (self.program.total / w.sum())
-        return SimplexPoint(w, w > 0.0, np.inf, Status.STALLED, 0)
+        return SimplexPoint(w, w > 0.0, np.zeros_like(w), np.inf, Status.STALLED, 0)
 
     def tangent(self, w: Array) -> Array:
         return self.delta / (w + self.delta)
@@ -342,10 +337,10 @@ class _Search:
             if high[0] - low[0] <= 1e-14 * low[0]:
                 low, status = (low[0], self._between(low[1], high[1], eps)), point.status
                 break
-            penalty = self._propose(r, point, penalty, eps, (low[0], high[0]))
+            penalty = self._propose(point, penalty, reached, eps, (low[0], high[0]))
         penalty, point = low
         residual = self.program.residual(point.w, penalty * r)
-        return SimplexPoint(point.w, point.face, residual, status, n_iter), penalty
+        return replace(point, residual=residual, status=status, n_iter=n_iter), penalty
 
     def _between(self, near: SimplexPoint, far: SimplexPoint, eps: float) -> SimplexPoint:
         """The point of residual ``eps`` between two minimisers for one penalty, itself one.
@@ -353,27 +348,30 @@ class _Search:
         Where the minimiser is not unique the residual jumps over ``eps`` at a penalty.
         """
         t = brentq(lambda t: self.eps((1.0 - t) * near.w + t * far.w) - eps, 0.0, 1.0)
-        w = (1.0 - t) * near.w + t * far.w
-        return SimplexPoint(w, near.face | far.face, near.residual, near.status, near.n_iter)
+        return replace(near, w=(1.0 - t) * near.w + t * far.w, face=near.face | far.face)
 
     def _propose(
-        self, r: Array, point: SimplexPoint, penalty: float, eps: float, ends: tuple[float, float]
+        self,
+        point: SimplexPoint,
+        penalty: float,
+        reached: float,
+        eps: float,
+        ends: tuple[float, float],
     ) -> float:
         """The penalty at which the residual is ``eps`` if the face stays, kept in the bracket.
 
-        ``w(penalty + t) = w + t v`` on the face; ``t`` solves ``(w + t v)^T Q (w + t v) = eps^2``.
+        At the penalty ``(1 + t) penalty`` the face has ``w + t slope``; ``t`` is the root of the
+        quadratic ``(w + t slope)^T Q (w + t slope) = eps^2``.
         """
         low, high = ends
-        v, _ = self.program.on_face(r, point.face, total=0.0)
-        Qv = self.program.apply(v)
-        square, cross = float(v @ Qv), float(point.w @ Qv)
-        short = eps**2 - self.eps(point.w) ** 2
+        Qv = self.program.apply(point.slope)
+        square, cross = float(point.slope @ Qv), float(point.w @ Qv)
+        short = eps**2 - reached**2
         root = cross**2 + square * short
-        if square > 0.0 and root >= 0.0:
-            # The root on the side of increasing residual, in the form free of cancellation.
-            below = cross + np.sqrt(root)
-            trial = penalty + (short / below if below > 0.0 else np.inf)
-            if low < trial < high and np.isfinite(trial):
+        # The root on the side of increasing residual, in the form free of cancellation.
+        if root >= 0.0 and (below := cross + np.sqrt(root)) > 0.0:
+            trial = penalty * (1.0 + short / below)
+            if low < trial < high:
                 return float(min(trial, 100.0 * penalty))
         if np.isinf(high):
             return 10.0 * penalty
