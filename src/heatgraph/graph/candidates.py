@@ -49,7 +49,8 @@ class CandidateEdges:
     def degrees(self, w: NDArray[np.float64]) -> NDArray[np.float64]:
         """``S_w w`` (N,): the sum of the weights at each node."""
         n = self.n_nodes
-        return np.bincount(self.i, w, n) + np.bincount(self.j, w, n)
+        sums = np.bincount(self.i, w, n) + np.bincount(self.j, w, n)
+        return sums.astype(np.float64, copy=False)
 
     def weights(self, L: NDArray[np.float64]) -> NDArray[np.float64]:
         """The weights on the candidates of a Laplacian, ``w_e = -L_ij``."""

@@ -34,7 +34,8 @@ class Signals:
     @property
     def energy(self) -> Array:
         """The squared norm of each signal's observed entries, (M,)."""
-        return np.einsum("nm,nm->m", self.X, self.X)
+        energy: Array = np.einsum("nm,nm->m", self.X, self.X)
+        return energy
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +59,8 @@ class Dictionary:
 
     def synthesis_hat(self, Hhat: Array) -> Array:
         """``U^T sum_s E_s H_s`` (N, M) of sources given in the eigenbasis (S, N, M)."""
-        return np.einsum("snm,sn->nm", Hhat, self.decay)
+        synthesis: Array = np.einsum("snm,sn->nm", Hhat, self.decay)
+        return synthesis
 
     def synthesis(self, H: Array) -> Array:
         """``sum_s E_s H_s`` (N, M)."""
