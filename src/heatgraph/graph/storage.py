@@ -1,44 +1,37 @@
 """A graph in a file: ``.npz`` for all of it, ``.graphml`` and ``.csv`` for other tools.
 
-The native file is a zip of uncompressed ``.npy`` members.  A reader trusts nothing: the members,
-their dtypes and the sizes they declare are compared with the file before any array is made, so a
-file can neither run code nor ask for more memory than it takes on the disk.
+The native file is a zip of uncompressed ``.npy`` members, read with mistrust by
+:func:`heatgraph.files.read_arrays`.
 """
 
 from __future__ import annotations
 
 import csv
 import io
-import json
-import math
 import os
 import re
-import zipfile
 from collections.abc import Callable, Hashable, Iterable
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 from xml.etree.ElementTree import ParseError
 
 import numpy as np
-from numpy.lib import format as npy
-from numpy.typing import NDArray
 
-from heatgraph.files import write_atomically
+from heatgraph.files import read_arrays, write_arrays, write_atomically
 from heatgraph.graph import convert
 from heatgraph.graph.checks import Parts
 
 if TYPE_CHECKING:
     from heatgraph.graph.graph import Graph
 
-__all__ = ["load", "save"]
+__all__ = ["is_plain", "load", "names_from_json", "save"]
 
 FORMAT = "heatgraph.Graph"
 FORMAT_VERSION = 1
 
-# The dtype and the number of dimensions of each field.  The header is JSON text: the format, its
-# version, the number of nodes, their names, and which of the other fields are there.
+# The dtype and the number of dimensions of each field.  The header has the number of nodes, their
+# names, and which of the fields are there.
 FIELDS: dict[str, tuple[str, int]] = {
-    "header": ("|u1", 1),
     "edges": ("<i8", 2),
     "weights": ("<f8", 1),
     "confidence": ("<f8", 1),
@@ -61,119 +54,60 @@ def load(path: str | os.PathLike[str]) -> Parts:
 
 def _save_npz(graph: Graph, path: Path) -> None:
     for name in graph.names or ():
-        if not _is_plain(name):
+        if not is_plain(name):
             raise ValueError(
                 f"names must be text, numbers or tuples of them to be saved, got {name!r}"
             )
-    values = {field: getattr(graph, field) for field in FIELDS if field != "header"}
     arrays = {
         field: np.asarray(value, dtype=FIELDS[field][0])
-        for field, value in values.items()
-        if value is not None
+        for field in FIELDS
+        if (value := getattr(graph, field)) is not None
     }
     header = {
         "format": FORMAT,
         "version": FORMAT_VERSION,
         "n_nodes": graph.n_nodes,
         "names": graph.names,
-        "fields": list(arrays),
     }
-    arrays["header"] = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
-    with write_atomically(path) as file:
-        np.savez(file, allow_pickle=False, **arrays)
+    write_arrays(path, header, arrays)
 
 
-def _is_plain(name: Hashable) -> bool:
+def is_plain(name: Hashable) -> bool:
+    """Whether JSON can hold a name."""
     if isinstance(name, tuple):
-        return all(map(_is_plain, name))
+        return all(map(is_plain, name))
     return type(name) in (str, int, float, bool)
 
 
 def _load_npz(file: IO[bytes]) -> Parts:
-    try:
-        with zipfile.ZipFile(file) as archive:
-            _check_members(archive, os.fstat(file.fileno()).st_size)
-            found = {info.filename[:-4]: _read_member(archive, info) for info in archive.infolist()}
-    except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError, OSError) as error:
-        raise ValueError(f"not a whole .npz file ({error})") from error
-    header = _read_header(found.pop("header").tobytes())
-    # Without this, a damaged list of members could hide a field that may be absent.
-    if header["fields"] != list(found):
-        raise ValueError(f"its header promises the fields {header['fields']}, got {list(found)}")
+    header, found = read_arrays(file, FORMAT, FORMAT_VERSION, _expected)
     return Parts(
         edges=found["edges"],
         weights=found["weights"],
         n_nodes=header["n_nodes"],
-        names=_names_from_json(header["names"]),
+        names=names_from_json(header["names"]),
         confidence=found.get("confidence"),
         coordinates=found.get("coordinates"),
     )
 
 
-def _check_members(archive: zipfile.ZipFile, size: int) -> None:
-    """The fields we know, each once, uncompressed, together no larger than the file."""
-    members = archive.infolist()
-    names = [info.filename for info in members]
-    required = {f"{field}.npy" for field in ("header", "edges", "weights")}
-    known = {f"{field}.npy" for field in FIELDS}
-    if len(set(names)) != len(names) or not required <= set(names) <= known:
-        raise ValueError(f"a graph file has the fields {sorted(required)}, got {sorted(names)}")
-    if any(info.compress_type != zipfile.ZIP_STORED for info in members):
-        raise ValueError("the fields of a graph file are not compressed, these are")
-    if sum(info.file_size for info in members) > size:
-        raise ValueError(f"its fields declare more than the {size} bytes of the file")
-
-
-def _read_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> NDArray[Any]:
-    """One array, once its header agrees with its field and with the size of the member."""
-    field = info.filename[:-4]
-    expected, ndim = FIELDS[field]
-    with archive.open(info) as member:
-        if npy.read_magic(member) != (1, 0):
-            raise ValueError(f"the field {field!r} is not in version 1.0 of the .npy format")
-        shape, fortran, dtype = npy.read_array_header_1_0(member)
-        if dtype.hasobject:
-            raise ValueError(f"the field {field!r} holds pickled objects, which are never read")
-        if dtype != np.dtype(expected) or len(shape) != ndim:
-            raise ValueError(
-                f"the field {field!r} must be {ndim}-dimensional of dtype {expected}, "
-                f"got {dtype.str} of shape {shape}"
-            )
-        declared = math.prod(shape) * dtype.itemsize
-        if min(shape) < 0 or member.tell() + declared != info.file_size:
-            raise ValueError(
-                f"the field {field!r} declares the shape {shape}, which does not match its "
-                f"size of {info.file_size} bytes"
-            )
-        data = member.read()
-    return np.frombuffer(data, dtype=dtype).reshape(shape, order="F" if fortran else "C")
-
-
-def _read_header(text: bytes) -> dict[str, Any]:
-    try:
-        header = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"its header is not JSON text ({error})") from error
-    if not isinstance(header, dict) or header.get("format") != FORMAT:
-        raise ValueError(f"its header does not say {FORMAT!r}")
-    if header.get("version") != FORMAT_VERSION:
-        raise ValueError(
-            f"its version is {header.get('version')!r}, the one known is {FORMAT_VERSION}"
-        )
-    missing = {"n_nodes", "names", "fields"} - set(header)
+def _expected(header: dict[str, Any]) -> dict[str, tuple[str, int]]:
+    missing = {"n_nodes", "names"} - set(header)
     if missing or header["n_nodes"] is None:
         raise ValueError(f"its header lacks {sorted(missing) or ['n_nodes']}")
-    return header
+    if not {"edges", "weights"} <= set(header["fields"]):
+        raise ValueError(f"a graph has the fields edges and weights, got {header['fields']}")
+    return FIELDS
 
 
-def _names_from_json(names: Any) -> list[Hashable] | None:
+def names_from_json(names: Any) -> list[Hashable] | None:
+    """The names in a header, where a tuple was written as a list."""
     if names is not None and not isinstance(names, list):
         raise ValueError(f"its names must be a list, got {type(names).__name__}")
     return None if names is None else [_tuples(name) for name in names]
 
 
 def _tuples(value: Any) -> Any:
-    """JSON writes a tuple as a list."""
     return tuple(map(_tuples, value)) if isinstance(value, list) else value
 
 
