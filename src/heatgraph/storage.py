@@ -1,0 +1,350 @@
+"""Models on disk: one file of arrays with a header of JSON, never a pickle.
+
+A reader trusts nothing: :func:`heatgraph.files.read_arrays` bounds what is read by the size of the
+file, and every shape, number and parameter is checked before a model is made of them.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from heatgraph.files import read_arrays, write_arrays
+from heatgraph.graph import Graph
+from heatgraph.graph.storage import is_plain, names_from_json
+from heatgraph.learners import LearnHeat
+from heatgraph.objective.atoms import ATOMS
+from heatgraph.solvers.result import Status
+
+__all__ = ["load_model", "save_model"]
+
+FORMAT = "heatgraph.model"
+FORMAT_VERSION = 1
+GRAPH_FIELDS = {
+    "edges": ("<i8", 2),
+    "weights": ("<f8", 1),
+    "confidence": ("<f8", 1),
+    "coordinates": ("<f8", 2),
+}
+# What an array given as a parameter may hold.
+PARAMETER_DTYPES = "<f8 <f4 <i8 <i4 |b1"
+
+
+@dataclass(frozen=True)
+class Kind:
+    """How the fitted attributes of an estimator are stored.
+
+    ``arrays`` gives each a letter a dimension: the same letter is the same size throughout, ``N``
+    the number of nodes.  ``graphs`` are on these nodes; ``numbers`` are of the type given.
+    """
+
+    estimator: type[Any]
+    graphs: tuple[str, ...]
+    arrays: Mapping[str, str]
+    numbers: Mapping[str, type]
+    check: Callable[[Any], None]
+
+
+def _check_learn_heat(model: Any) -> None:
+    if model.atoms not in ATOMS:
+        raise ValueError(f"its atoms are {model.atoms!r}, not one of {', '.join(ATOMS)}")
+    if (model.scales_ < 0).any() or not model.alpha_ >= 0 or not model.beta_ >= 0:
+        raise ValueError("its scales or penalties are negative")
+    if not isinstance(model.n_jobs, int | None):
+        raise ValueError(f"its n_jobs is {model.n_jobs!r}, not a number")
+    L = model.laplacian_
+    if not np.allclose(L, model.weights_.laplacian().toarray(), atol=1e-9 * np.abs(L).max()):
+        raise ValueError("its Laplacian is not that of its weights")
+
+
+KINDS = {
+    "LearnHeat": Kind(
+        LearnHeat,
+        graphs=("graph_", "weights_"),
+        arrays={"laplacian_": "NN", "scales_": "S", "sources_": "MSN", "objective_": "T"},
+        numbers={"residual_": float, "n_iter_": int, "alpha_": float, "beta_": float},
+        check=_check_learn_heat,
+    ),
+}
+
+
+def save_model(model: Any, path: str | os.PathLike[str]) -> None:
+    """Write a fitted model to a file, whole or not at all.
+
+    Parameters
+    ----------
+    model : estimator
+        A fitted :class:`~heatgraph.learners.LearnHeat`.
+    path : str or path-like
+        The file; by custom it ends in ``.npz``.
+
+    Raises
+    ------
+    ValueError
+        If the model is not fitted, of a kind that is not stored, or has a parameter or node names
+        that cannot be stored.
+
+    Notes
+    -----
+    A ``random_state`` that is a generator is not stored and comes back as None: it has no part in
+    what a fitted model computes.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from heatgraph.datasets import make_graph, make_heat_signals
+    >>> X, _ = make_heat_signals(make_graph("ring", 6, 0), [2.0], 20, random_state=0)
+    >>> model = LearnHeat(n_scales=1).fit(X)
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "model.npz"
+    >>> save_model(model, path)
+    >>> bool((load_model(path).transform(X) == model.transform(X)).all())
+    True
+    """
+    name = type(model).__name__
+    kind = KINDS.get(name)
+    if kind is None or type(model) is not kind.estimator:
+        raise ValueError(f"model must be one of {', '.join(KINDS)}, got {name}")
+    if not hasattr(model, "graph_"):
+        raise ValueError(f"model must be fitted to be saved, this {name} is not")
+    arrays: dict[str, NDArray[Any]] = {}
+    for attribute in kind.graphs:
+        _put_graph(arrays, attribute, getattr(model, attribute))
+    for attribute in kind.arrays:
+        arrays[attribute] = np.asarray(getattr(model, attribute), dtype="<f8")
+    parameters = {
+        key: _encode(key, value, arrays) for key, value in model.get_params(deep=False).items()
+    }
+    feature_names = getattr(model, "feature_names_in_", None)
+    header = {
+        "format": FORMAT,
+        "version": FORMAT_VERSION,
+        "estimator": name,
+        "heatgraph": version("heatgraph"),
+        "parameters": parameters,
+        "status": str(model.status_),
+        "numbers": {
+            key: _number(type_(getattr(model, key))) for key, type_ in kind.numbers.items()
+        },
+        "n_nodes": model.graph_.n_nodes,
+        "names": _plain_names(model.graph_.names),
+        "feature_names": None if feature_names is None else list(map(str, feature_names)),
+    }
+    write_arrays(path, header, arrays)
+
+
+def load_model(path: str | os.PathLike[str]) -> Any:
+    """Read a model that :func:`save_model` wrote.
+
+    Nothing is unpickled and nothing larger than the file is allocated, so a file from a stranger
+    is safe to try.  The model computes what the saved one did, bit for bit.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The file.
+
+    Returns
+    -------
+    estimator
+        Fitted, of the class that was saved.
+
+    Raises
+    ------
+    ValueError
+        If the file is damaged, holds something else, or its parts do not fit together.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "model.npz"
+    >>> _ = path.write_bytes(b"not a model")
+    >>> load_model(path)
+    Traceback (most recent call last):
+    ...
+    ValueError: cannot load the model ...: not a whole .npz file (File is not a zip file). ...
+    """
+    with open(path, "rb") as file:
+        try:
+            return _assemble(*read_arrays(file, FORMAT, FORMAT_VERSION, _expected))
+        except (ValueError, TypeError, OverflowError, RecursionError) as error:
+            raise ValueError(
+                f"cannot load the model {os.fspath(path)}: {error}. Copy the file again, or learn "
+                "the model anew with this version of heatgraph"
+            ) from error
+
+
+def _put_graph(arrays: dict[str, NDArray[Any]], name: str, graph: Graph) -> None:
+    for field, (dtype, _) in GRAPH_FIELDS.items():
+        value = getattr(graph, field)
+        if value is not None:
+            arrays[f"{name}.{field}"] = np.asarray(value, dtype=dtype)
+
+
+def _get_graph(arrays: Mapping[str, NDArray[Any]], name: str, n_nodes: int, names: Any) -> Graph:
+    parts: dict[str, Any] = {field: arrays.get(f"{name}.{field}") for field in GRAPH_FIELDS}
+    if parts["edges"] is None or parts["weights"] is None:
+        raise ValueError(f"it lacks the edges or the weights of {name}")
+    return Graph(n_nodes=n_nodes, names=names, **parts)
+
+
+def _plain_names(names: tuple[Any, ...] | None) -> tuple[Any, ...] | None:
+    for name in names or ():
+        if not is_plain(name):
+            raise ValueError(
+                f"names must be text, numbers or tuples of them to be saved, got {name!r}"
+            )
+    return names
+
+
+def _is_real(value: Any) -> bool:
+    return type(value) is float and math.isfinite(value)
+
+
+def _number(value: float) -> float | str:
+    """JSON has no infinity and no NaN."""
+    return value if math.isfinite(value) else repr(value)
+
+
+def _encode(key: str, value: Any, arrays: dict[str, NDArray[Any]]) -> Any:
+    """A parameter as JSON, where what JSON has no word for is an object with its kind."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or type(value) in (bool, int, str) or _is_real(value):
+        return value
+    if isinstance(value, float):
+        return {"kind": "float", "value": repr(float(value))}
+    if isinstance(value, tuple):
+        return {"kind": "tuple", "items": [_encode(key, item, arrays) for item in value]}
+    if isinstance(value, list):
+        return [_encode(key, item, arrays) for item in value]
+    if isinstance(value, Graph):
+        _put_graph(arrays, f"parameter.{key}", value)
+        return {"kind": "graph", "n_nodes": value.n_nodes, "names": _plain_names(value.names)}
+    if isinstance(value, np.ndarray) and value.dtype in map(np.dtype, PARAMETER_DTYPES.split()):
+        arrays[f"parameter.{key}"] = value
+        return {"kind": "array", "ndim": value.ndim}
+    if isinstance(value, (np.random.Generator, np.random.RandomState)):
+        return {"kind": "generator"}
+    if sp.issparse(value):
+        return np.argwhere(value.toarray()).tolist()
+    if hasattr(value, "to_numpy") or isinstance(value, np.ndarray):
+        return _encode(key, np.asarray(value).tolist(), arrays)
+    raise ValueError(
+        f"the parameter {key} must be numbers, text, lists, an array or a Graph to be saved, "
+        f"got {type(value).__name__}"
+    )
+
+
+def _decode(key: str, value: Any, arrays: Mapping[str, NDArray[Any]]) -> Any:
+    if isinstance(value, list):
+        return [_decode(key, item, arrays) for item in value]
+    if not isinstance(value, dict):
+        return value
+    match value:
+        case {"kind": "float", "value": str(text)}:
+            return float(text)
+        case {"kind": "tuple", "items": list(items)}:
+            return tuple(_decode(key, item, arrays) for item in items)
+        case {"kind": "array"} if f"parameter.{key}" in arrays:
+            return arrays[f"parameter.{key}"].copy()
+        case {"kind": "graph", "n_nodes": n_nodes, "names": names}:
+            return _get_graph(arrays, f"parameter.{key}", n_nodes, names_from_json(names))
+        case {"kind": "generator"}:
+            return None
+    raise ValueError(f"its parameter {key} is not one that heatgraph writes")
+
+
+def _expected(header: dict[str, Any]) -> dict[str, tuple[str, int]]:
+    """The fields that a model with this header may have."""
+    types = {"parameters": dict, "numbers": dict, "n_nodes": int, "status": str, "estimator": str}
+    for key, expected in types.items():
+        if not isinstance(header.get(key), expected):
+            raise ValueError(f"its header lacks {key}, or it is not of type {expected.__name__}")
+    kind = KINDS.get(header["estimator"])
+    if kind is None:
+        raise ValueError(
+            f"it holds a {header['estimator']!r}, this version reads {', '.join(KINDS)}"
+        )
+    graphs = list(kind.graphs)
+    fields = {name: ("<f8", len(letters)) for name, letters in kind.arrays.items()}
+    for key, value in header["parameters"].items():
+        if isinstance(value, dict) and value.get("kind") == "graph":
+            graphs.append(f"parameter.{key}")
+        if isinstance(value, dict) and value.get("kind") == "array":
+            fields[f"parameter.{key}"] = (PARAMETER_DTYPES, value.get("ndim", 1))
+    for name in graphs:
+        fields |= {f"{name}.{field}": shape for field, shape in GRAPH_FIELDS.items()}
+    missing = set(kind.arrays) - set(header["fields"])
+    if missing:
+        raise ValueError(f"it lacks the fields {sorted(missing)}")
+    return fields
+
+
+def _assemble(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Any:
+    kind = KINDS[header["estimator"]]
+    n_nodes = header["n_nodes"]
+    # Shapes first: they bind the number of nodes to what the file really holds.
+    _check_shapes(kind, arrays, n_nodes)
+    names = names_from_json(header.get("names"))
+    known = kind.estimator().get_params(deep=False)
+    unknown = set(header["parameters"]) - set(known)
+    if unknown:
+        raise ValueError(f"its parameters {sorted(unknown)} are not known")
+    model = kind.estimator(
+        **{key: _decode(key, value, arrays) for key, value in header["parameters"].items()}
+    )
+    for name in kind.graphs:
+        setattr(model, name, _get_graph(arrays, name, n_nodes, names))
+    for name in kind.arrays:
+        setattr(model, name, arrays[name].copy())
+    for name, type_ in kind.numbers.items():
+        setattr(model, name, _read_number(name, header["numbers"].get(name), type_))
+    model.status_ = _read_status(header["status"])
+    model.n_features_in_ = n_nodes
+    _set_feature_names(model, header.get("feature_names"), n_nodes)
+    kind.check(model)
+    return model
+
+
+def _check_shapes(kind: Kind, arrays: Mapping[str, NDArray[Any]], n_nodes: int) -> None:
+    sizes = {"N": n_nodes}
+    for name, letters in kind.arrays.items():
+        array = arrays[name]
+        for letter, size in zip(letters, array.shape, strict=True):
+            if size < 1 or sizes.setdefault(letter, size) != size:
+                raise ValueError(
+                    f"the field {name!r} has the shape {array.shape}, which does not go with the "
+                    f"{n_nodes} nodes and the other fields"
+                )
+        if not np.isfinite(array).all():
+            raise ValueError(f"the field {name!r} holds NaN or infinity")
+
+
+def _read_number(name: str, value: Any, type_: type) -> Any:
+    if type_ is float and isinstance(value, str) and value in ("nan", "inf", "-inf"):
+        return float(value)
+    if isinstance(value, bool) or not isinstance(value, int if type_ is int else (int, float)):
+        raise ValueError(f"its {name} is {value!r}, not a number")
+    return type_(value)
+
+
+def _read_status(value: str) -> Status:
+    if value not in list(Status):
+        raise ValueError(f"its status is {value!r}, not one of {', '.join(Status)}")
+    return Status(value)
+
+
+def _set_feature_names(model: Any, names: Any, n_nodes: int) -> None:
+    if names is None:
+        return
+    if not isinstance(names, list) or len(names) != n_nodes or {type(n) for n in names} != {str}:
+        raise ValueError(f"its feature names are not a list of {n_nodes} texts")
+    model.feature_names_in_ = np.array(names, dtype=object)
