@@ -25,9 +25,21 @@ Array = NDArray[np.float64]
 Ints = NDArray[np.intp]
 Bools = NDArray[np.bool_]
 
-DEPENDENT = 1e-11  # a pivot this far below its diagonal marks an atom spanned by the others
+# The Gram matrix, which of its rows are there, and the atoms to make the others from.
+Atoms = tuple[Array, Bools, Array]
+# Correlations, a step, the support, and the Cholesky factor of its Gram matrix.
+Work = tuple[Array, Array, Ints, Array]
+
+# A pivot this far below its diagonal marks an atom spanned by the others.  As small as rounding
+# lets it be: the step that drops such an atom raises the fit by up to this times its square.
+DEPENDENT = 1e-14
+ENTRY_SHARE = 0.3  # atoms enter together where their excess is at least this share of the largest
 NEWTON_MAX = 400  # a larger support is swept by coordinates: its factor would cost more
 MAX_ROUNDS = 1000
+MAX_IDLE = 10  # rounds that do not lower the value: nearly dependent atoms taking turns
+
+# Sums may be reordered so that they vectorise: the same bits on every run, not the same as NumPy's.
+_compiled = numba.njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
 
 
 @dataclass(frozen=True)
@@ -87,7 +99,7 @@ def code(
     return Coding(h, report[:, 0], report[:, 1])
 
 
-@numba.njit(cache=True, nogil=True)
+@_compiled
 def _code_rows(
     G: Array,
     D: Array,
@@ -99,63 +111,92 @@ def _code_rows(
     report: Array,
     tol: float,
 ) -> None:
+    K = a.size
+    cap = min(K, NEWTON_MAX)
+    q, y = np.empty(K), np.empty(K)
+    support, factor = np.empty(K, np.intp), np.empty((cap, cap))
+    everything, nothing = np.ones(K, np.bool_), np.empty((0, 0))
     for m in range(C.shape[0]):
+        work = (q, y, support, factor)
         if np.all(observed[m]):
-            no_atoms = np.empty((0, 0))
-            known = np.ones(a.size, dtype=np.bool_)
-            report[m] = _code_one(G, known, no_atoms, C[m], a, energy[m], h[m], tol)
+            atoms = (G, everything, nothing)
+            report[m] = _code_one(atoms, work, C[m], a, energy[m], h[m], tol)
         else:
             # The Gram matrix of the observed rows alone, filled a row at a time as atoms enter.
-            seen = D[observed[m]]
-            partial = np.empty_like(G)
-            known = np.zeros(a.size, dtype=np.bool_)
-            report[m] = _code_one(partial, known, seen, C[m], a, energy[m], h[m], tol)
+            atoms = (np.empty_like(G), np.zeros(K, np.bool_), D[observed[m]])
+            report[m] = _code_one(atoms, work, C[m], a, energy[m], h[m], tol)
 
 
-@numba.njit(cache=True, nogil=True)
+@_compiled
 def _code_one(
-    G: Array, known: Bools, D: Array, c: Array, a: Array, energy: float, h: Array, tol: float
+    atoms: Atoms, work: Work, c: Array, a: Array, energy: float, h: Array, tol: float
 ) -> tuple[float, float]:
-    for j in np.flatnonzero(h):
-        _know(G, known, D, j)
-    q = np.empty_like(c)
-    _correlate(G, c, h, q)
-    value, gap = energy, np.inf
+    G = atoms[0]
+    q, y, support, factor = work
+    n = _list_support(h, support)
+    for k in range(n):
+        _know(atoms, support[k])
+    if n > factor.shape[0]:
+        _correlate(G, c, h, q, support, n)
+    value, gap, done = energy, np.inf, 0
+    best, idle = np.inf, 0
     for _ in range(MAX_ROUNDS):
-        if np.count_nonzero(h) <= NEWTON_MAX:
-            _descend_on_support(G, c, a, h, q)
+        small = n <= factor.shape[0]
+        if small:
+            n, done = _descend_on_support(G, c, a, h, q, y, support, n, factor, done)
         else:
             for j in range(h.size):
-                _update(G, known, D, a, h, q, j)
+                _update(atoms, a, h, q, j)
+            n, done = _list_support(h, support), 0
         value, gap = _duality_gap(energy, c, a, h, q)
-        if gap <= tol * energy or not _activate(G, known, D, a, h, q):
+        idle = 0 if value < best else idle + 1
+        best = min(best, value)
+        if gap <= tol * energy or idle >= MAX_IDLE:
             break
+        entered = _activate(atoms, a, h, q, support, n)
+        # Where no silent atom enters, a support that was solved is the answer; a swept one not yet.
+        if small and entered == n:
+            break
+        n = entered
     return value, gap
 
 
-@numba.njit(cache=True, nogil=True)
-def _know(G: Array, known: Bools, D: Array, j: int) -> None:
+@_compiled
+def _list_support(h: Array, support: Ints) -> int:
+    n = 0
+    for j in range(h.size):
+        if h[j] != 0.0:
+            support[n] = j
+            n += 1
+    return n
+
+
+@_compiled
+def _know(atoms: Atoms, j: int) -> None:
     """Make sure that row ``j`` of the Gram matrix is there."""
+    G, known, D = atoms
     if not known[j]:
-        G[j] = D[:, j] @ D
+        G[j] = np.ascontiguousarray(D[:, j]) @ D
         known[j] = True
 
 
-@numba.njit(cache=True, nogil=True)
-def _correlate(G: Array, c: Array, h: Array, q: Array) -> None:
+@_compiled
+def _correlate(G: Array, c: Array, h: Array, q: Array, support: Ints, n: int) -> None:
     """``q = c - G h``, afresh; by rows, as G is symmetric and h sparse."""
     q[:] = c
-    for j in np.flatnonzero(h):
-        for k in range(q.size):
-            q[k] -= h[j] * G[j, k]
+    for k in range(n):
+        j = support[k]
+        for i in range(q.size):
+            q[i] -= h[j] * G[j, i]
 
 
-@numba.njit(cache=True, nogil=True)
-def _update(G: Array, known: Bools, D: Array, a: Array, h: Array, q: Array, j: int) -> None:
+@_compiled
+def _update(atoms: Atoms, a: Array, h: Array, q: Array, j: int) -> None:
     """Minimise exactly over atom ``j``: soft threshold of ``q_j + G_jj h_j`` at ``a_j / 2``."""
     if h[j] == 0.0 and abs(q[j]) <= 0.5 * a[j]:
         return
-    _know(G, known, D, j)
+    _know(atoms, j)
+    G = atoms[0]
     if G[j, j] <= 0.0:
         return
     z = q[j] + G[j, j] * h[j]
@@ -163,119 +204,152 @@ def _update(G: Array, known: Bools, D: Array, a: Array, h: Array, q: Array, j: i
     step = (size if z > 0.0 else -size) - h[j]
     if step != 0.0:
         h[j] += step
-        for k in range(q.size):
-            q[k] -= step * G[j, k]
+        for i in range(q.size):
+            q[i] -= step * G[j, i]
 
 
-@numba.njit(cache=True, nogil=True)
-def _activate(G: Array, known: Bools, D: Array, a: Array, h: Array, q: Array) -> bool:
+@_compiled
+def _activate(atoms: Atoms, a: Array, h: Array, q: Array, support: Ints, n: int) -> int:
     """Bring in the silent atoms whose correlation leaves [-a/2, a/2] by the most.
 
-    Only those within half of the largest excess: each one that enters explains its neighbours,
-    and a support of dependent atoms is what makes coding slow.
+    Only those within a share of the largest excess: each one that enters explains its
+    neighbours, and a support of dependent atoms is what makes coding slow.  Returns the new size
+    of the support.
     """
     worst = 0.0
     for j in range(h.size):
         if h[j] == 0.0:
             worst = max(worst, abs(q[j]) - 0.5 * a[j])
     if worst <= 0.0:
-        return False
+        return n
     for j in range(h.size):
-        if h[j] == 0.0 and abs(q[j]) - 0.5 * a[j] >= 0.5 * worst:
-            _update(G, known, D, a, h, q, j)
-    return True
+        if h[j] == 0.0 and abs(q[j]) - 0.5 * a[j] >= ENTRY_SHARE * worst:
+            _update(atoms, a, h, q, j)
+            if h[j] != 0.0:
+                support[n] = j
+                n += 1
+    return n
 
 
-@numba.njit(cache=True, nogil=True)
-def _descend_on_support(G: Array, c: Array, a: Array, h: Array, q: Array) -> None:
+@_compiled
+def _descend_on_support(
+    G: Array,
+    c: Array,
+    a: Array,
+    h: Array,
+    q: Array,
+    y: Array,
+    support: Ints,
+    n: int,
+    factor: Array,
+    done: int,
+) -> tuple[int, int]:
     """Minimise exactly over the support with its signs held, dropping atoms that reach zero.
 
     Along each direction the objective falls as long as no sign changes; the first atom to reach
-    zero leaves, and the next direction is taken on what is left.
+    zero leaves, and the next direction is taken on what is left.  Returns the size of the support
+    and how many rows of its Cholesky factor hold: those before an atom that left still do.
     """
-    support = np.flatnonzero(h)
-    A = np.empty((support.size, support.size))
-    y = np.empty(support.size)
-    while support.size > 0:
-        reach = _direction(G, c, a, h, support, A, y)
+    while n > 0:
+        done = _factor(G, support, factor, n, done)
+        reach = _direction(G, c, a, h, support, factor, y, n, done)
         leaver = -1
-        for k in range(support.size):
+        for k in range(n):
             old = h[support[k]]
             if y[k] * old < 0.0 and -old / y[k] <= reach:
                 reach, leaver = -old / y[k], k
         if reach == np.inf:
             break
-        for k in range(support.size):
+        for k in range(n):
             h[support[k]] += reach * y[k]
         if leaver < 0:
             break
         h[support[leaver]] = 0.0
-        support = np.flatnonzero(h)
-    _correlate(G, c, h, q)
+        n, done = _drop_zeros(h, support, n, done)
+    _correlate(G, c, h, q, support, n)
+    return n, done
 
 
-@numba.njit(cache=True, nogil=True)
-def _direction(G: Array, c: Array, a: Array, h: Array, support: Ints, A: Array, y: Array) -> float:
+@_compiled
+def _drop_zeros(h: Array, support: Ints, n: int, done: int) -> tuple[int, int]:
+    """Take every atom at zero off the support: ties bring several there at once."""
+    kept = 0
+    for k in range(n):
+        if h[support[k]] == 0.0:
+            done = min(done, kept)
+        else:
+            support[kept] = support[k]
+            kept += 1
+    return kept, done
+
+
+@_compiled
+def _direction(
+    G: Array,
+    c: Array,
+    a: Array,
+    h: Array,
+    support: Ints,
+    factor: Array,
+    y: Array,
+    n: int,
+    done: int,
+) -> float:
     """Write the step to take on the support into ``y``; return how far it may go.
 
     Where the atoms are independent: the step to the minimiser with the signs held, of length 1.
-    Where atom k depends on those before it: the null vector of ``G_AA``, along which the fit
-    stands still and the penalty falls, as far as the first sign change.
+    Where atom ``done`` depends on those before it: the null vector of ``G_AA``, along which the
+    objective is linear, down to the first sign change.  Its slope has a part of the fit: between
+    nearly dependent atoms that is of the size of the penalty's, and decides which of them stays.
     """
-    n = support.size
-    for k in range(n):
-        for m in range(k + 1):
-            A[k, m] = G[support[k], support[m]]
-    bad = _factor(A, n)
-    if bad == n:
+    if done == n:
         for k in range(n):
             j = support[k]
             y[k] = c[j] - 0.5 * a[j] * np.sign(h[j])
-        _solve_lower(A, y, n)
-        _solve_upper(A, y, n)
+        _solve_lower(factor, y, n)
+        _solve_upper(factor, y, n)
         for k in range(n):
             y[k] -= h[support[k]]
         return 1.0
-    for k in range(bad):
-        y[k] = -A[bad, k]
-    _solve_upper(A, y, bad)
-    y[bad] = 1.0
-    y[bad + 1 : n] = 0.0
+    for k in range(done):
+        y[k] = -factor[done, k]
+    _solve_upper(factor, y, done)
+    y[done] = 1.0
+    y[done + 1 : n] = 0.0
     slope = 0.0
-    for k in range(n):
+    for k in range(done + 1):
         j = support[k]
-        slope += a[j] * np.sign(h[j]) * y[k]
+        q = c[j]
+        for m in range(n):
+            q -= G[j, support[m]] * h[support[m]]
+        slope += (a[j] * np.sign(h[j]) - 2.0 * q) * y[k]
     if slope > 0.0:
-        for k in range(n):
+        for k in range(done + 1):
             y[k] = -y[k]
     return np.inf
 
 
-@numba.njit(cache=True, nogil=True)
-def _factor(A: Array, n: int) -> int:
-    """Cholesky of ``A[:n, :n]`` in place, lower; the row of the first unsafe pivot, or n."""
-    for k in range(n):
-        pivot = A[k, k]
+@_compiled
+def _factor(G: Array, support: Ints, factor: Array, n: int, done: int) -> int:
+    """Continue the Cholesky factor of ``G_AA`` from row ``done``; stop at an unsafe pivot."""
+    for k in range(done, n):
+        j = support[k]
+        pivot = G[j, j]
         floor = DEPENDENT * pivot
         for m in range(k):
-            A[k, m] -= _dot(A, k, m)
-            A[k, m] /= A[m, m]
-            pivot -= A[k, m] * A[k, m]
+            x = G[j, support[m]]
+            for p in range(m):
+                x -= factor[k, p] * factor[m, p]
+            x /= factor[m, m]
+            factor[k, m] = x
+            pivot -= x * x
         if pivot <= floor:
             return k
-        A[k, k] = np.sqrt(pivot)
+        factor[k, k] = np.sqrt(pivot)
     return n
 
 
-@numba.njit(cache=True, nogil=True)
-def _dot(A: Array, k: int, m: int) -> float:
-    total = 0.0
-    for p in range(m):
-        total += A[k, p] * A[m, p]
-    return total
-
-
-@numba.njit(cache=True, nogil=True)
+@_compiled
 def _solve_lower(A: Array, b: Array, n: int) -> None:
     for k in range(n):
         x = b[k]
@@ -284,7 +358,7 @@ def _solve_lower(A: Array, b: Array, n: int) -> None:
         b[k] = x / A[k, k]
 
 
-@numba.njit(cache=True, nogil=True)
+@_compiled
 def _solve_upper(A: Array, b: Array, n: int) -> None:
     for k in range(n - 1, -1, -1):
         b[k] /= A[k, k]
@@ -292,7 +366,7 @@ def _solve_upper(A: Array, b: Array, n: int) -> None:
             b[m] -= A[k, m] * b[k]
 
 
-@numba.njit(cache=True, nogil=True)
+@_compiled
 def _duality_gap(energy: float, c: Array, a: Array, h: Array, q: Array) -> tuple[float, float]:
     """Primal value and duality gap of ``||x - D h||^2 + sum_j a_j |h_j|``.
 

@@ -24,6 +24,7 @@ __all__ = ["CODING_TOL", "code_signals", "solve_heat"]
 Array = NDArray[np.float64]
 
 CODING_TOL = 1e-11  # duality gap of the sources, relative to each signal's energy
+MEAN_DEGREE = 1.0  # of a Laplacian of trace N: how far a first step may move one weight
 
 
 def code_signals(
@@ -117,6 +118,7 @@ def solve_heat(
         codes,
         max_iter=max_iter,
         tol=tol,
+        reach=MEAN_DEGREE,
         report=None if monitor is None else _reporter(monitor, n, max_iter),
     )
     w, tau = reduced.split(state.x)

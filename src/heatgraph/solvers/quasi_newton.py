@@ -30,6 +30,7 @@ MODEL_STEPS = 40
 MODEL_TOL = 0.05  # the model need not be solved better than it is true
 NOISE = 1e-12  # relative; below this the objective cannot tell two points apart
 SHORTEST = 1e-10
+TINY = 1e-300
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +50,7 @@ class State(Generic[Aux]):
     at: Evaluation[Aux]
     steps: Array
     yields: Array
+    reach: float
     history: tuple[float, ...]
     residual: float
     n_iter: int = 0
@@ -65,14 +67,18 @@ def minimise(
     *,
     max_iter: int,
     tol: float,
+    reach: float,
     report: Callable[[State[Aux]], None] | None = None,
 ) -> tuple[State[Aux], Status]:
     """Minimise over ``valid`` from ``x`` until the relative residual is at most ``tol``.
 
+    ``reach`` is how far the first step may move a coordinate, before anything is known of the
+    curvature.
+
     The residual is ``valid.descent(x, gradient)`` over the value: the fall that the gradient still
-    promises.  KeyboardInterrupt, from anywhere inside, ends with the best state so far.
+    promises.  KeyboardInterrupt, once the start is evaluated, ends with the best state so far.
     """
-    state = _initial(evaluate, valid, x, aux)
+    state = _initial(evaluate, valid, x, aux, reach)
     try:
         while True:
             if report is not None:
@@ -89,15 +95,17 @@ def minimise(
         return state, Status.INTERRUPTED
 
 
-def _initial(evaluate: Evaluate[Aux], valid: ValidSet, x: Array, aux: Aux) -> State[Aux]:
+def _initial(
+    evaluate: Evaluate[Aux], valid: ValidSet, x: Array, aux: Aux, reach: float
+) -> State[Aux]:
     at = evaluate(x, aux)
     empty = np.empty((0, x.size))
-    return State(x, at, empty, empty, (at.value,), _residual(valid, x, at))
+    return State(x, at, empty, empty, reach, (at.value,), _residual(valid, x, at))
 
 
 def _residual(valid: ValidSet, x: Array, at: Evaluation[Aux]) -> float:
     descent = valid.descent(x, at.gradient)
-    return descent / at.value if at.value > 0.0 else 0.0
+    return descent / (abs(at.value) or 1.0)
 
 
 def _step(evaluate: Evaluate[Aux], valid: ValidSet, state: State[Aux]) -> State[Aux] | None:
@@ -116,6 +124,7 @@ def _step(evaluate: Evaluate[Aux], valid: ValidSet, state: State[Aux]) -> State[
         at,
         steps,
         yields,
+        state.reach,
         (*state.history, at.value),
         _residual(valid, x, at),
         state.n_iter + 1,
@@ -178,20 +187,33 @@ def _model_minimiser(valid: ValidSet, state: State[Aux]) -> Array:
 def _bfgs(state: State[Aux], free: NDArray[np.intp]) -> tuple[float, Array, Array]:
     """``B = sigma I - W^T middle W``, the compact form of limited-memory BFGS.
 
-    Without memory: a multiple of the identity whose first step moves the largest coordinate by
-    about the mean size of all.
+    Without memory: a multiple of the identity whose step moves a coordinate by ``reach``.
     """
     if not len(state.steps):
-        g, x = state.at.gradient, state.x
-        reach = float(np.abs(x).mean()) or 1.0
-        return max(float(np.ptp(g)), 1e-300) / reach, np.empty((0, free.size)), np.empty((0, 0))
-    S, Y = state.steps, state.yields
-    SY = S @ Y.T
-    sigma = float((Y[-1] @ Y[-1]) / SY[-1, -1])
-    lower = np.tril(SY, -1)
-    middle = np.block([[sigma * (S @ S.T), lower], [lower.T, -np.diag(np.diagonal(SY))]])
-    W = np.vstack([sigma * S[:, free], Y[:, free]])
-    return sigma, W, np.linalg.inv(middle)
+        span = float(np.ptp(state.at.gradient))
+        return max(span, TINY) / state.reach, np.empty((0, free.size)), np.empty((0, 0))
+    sigma, middle = _compact(state.steps, state.yields)
+    return sigma, np.vstack([sigma * state.steps[:, free], state.yields[:, free]]), middle
+
+
+@numba.njit(cache=True, nogil=True)
+def _compact(S: Array, Y: Array) -> tuple[float, Array]:
+    """``sigma = <y, y> / <s, y>`` of the last pair, and the inverse of the middle matrix.
+
+    The middle is ``[[sigma S S^T, lower], [lower^T, -diag]]`` with the strictly lower and the
+    diagonal part of ``S Y^T``.
+    """
+    m = S.shape[0]
+    SY, SS = S @ Y.T, S @ S.T
+    sigma = np.dot(Y[m - 1], Y[m - 1]) / SY[m - 1, m - 1]
+    middle = np.zeros((2 * m, 2 * m))
+    middle[:m, :m] = sigma * SS
+    for k in range(m):
+        middle[m + k, m + k] = -SY[k, k]
+        for p in range(k):
+            middle[k, m + p] = SY[k, p]
+            middle[m + p, k] = SY[k, p]
+    return sigma, np.linalg.inv(middle)
 
 
 @numba.njit(cache=True, nogil=True)
