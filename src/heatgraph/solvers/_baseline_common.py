@@ -24,6 +24,7 @@ from heatgraph.graph.candidates import CandidateEdges
 __all__ = [
     "check_positive",
     "check_signals",
+    "frozen",
     "over_candidates",
     "pair_newton",
     "squared_distances",

@@ -32,7 +32,7 @@ Array = NDArray[np.float64]
 GAP = 1e-12  # eigenvalues nearer than this, relative to the largest, are one: see `blocks`
 EPS_TOL = 1e-9  # relative precision at which the residual meets eps
 MAX_BISECTIONS = 100
-LARGEST_PENALTY = 1e10
+TINIEST_PENALTY, LARGEST_PENALTY = 1e-12, 1e10
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,7 +174,7 @@ def learn_templates(
     delta: float = 1e-3,
     start: ArrayLike | None = None,
 ) -> TemplatesSolution:
-    """Weigh sparsity against the distance to the templates; the stronger of the two forms.
+    """Weigh sparsity against the distance to the templates.
 
     Minimise over ``w >= 0``, ``sum(w) = N/2``
 
@@ -184,9 +184,12 @@ def learn_templates(
     delta / (w + delta)`` at the last ``w``.  The first tangent is taken at the graph of smallest
     residual.  The objective never increases.
 
-    Differs from the paper: it names the constrained form, `learn_templates_within`; penalised,
-    the same templates find the edges better.  And the trace fixed to N makes the plain l1 norm a
-    constant, so that without reweighting there would be nothing to minimise.
+    Differs from the paper: the paper compares with the constrained form, `learn_templates_within`.
+    From the same start the two find the edges about equally well; this one is the faster.  The
+    trace fixed to N makes the plain l1 norm a constant, so that without reweighting there would
+    be nothing to minimise, and the start decides: from a point in the middle of the feasible
+    set, where a conic solver ends that minimises the plain norm, the mean F on noisy
+    Erdos-Renyi graphs was 0.71 instead of 0.86.
 
     Parameters
     ----------
@@ -321,7 +324,10 @@ class _Search:
         """
         point, n_iter = smallest, 0
         low, high = (0.0, smallest), (np.inf, smallest)
-        penalty, status = guess if guess > 0.0 else 1e-2, Status.MAX_ITER
+        # At the penalty sought, 1/2 eps^2 + penalty <r, w> is no more than its value at the graph
+        # of smallest residual: that bounds the penalty from below.
+        bound = 0.5 * (eps**2 - self.eps(smallest.w) ** 2) / float(r @ smallest.w)
+        penalty, status = max(guess, bound, TINIEST_PENALTY), Status.MAX_ITER
         for _ in range(MAX_BISECTIONS):
             point = self.program.solve(penalty * r, point.face)
             n_iter += point.n_iter
