@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 __all__ = ["ValidSet", "project_simplex", "project_valid"]
 
 Array = NDArray[np.float64]
+EPS = float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True)
@@ -45,26 +46,36 @@ def project_simplex(v: Array, total: float) -> Array:
     ``w = max(v - theta, 0)`` for the one ``theta`` that gives the sum.  Michelot's iteration:
     average over the coordinates still in, drop those that fall below the average, until none
     does.  Each pass only shrinks the set, so it ends; linear time in practice.
+
+    A coordinate that rounding alone puts above ``theta`` is dropped: a zero of a point of the set
+    stays an exact zero.  For that ``theta`` must be right to the last digits, hence the
+    compensated sum.
     """
+    slack = 4.0 * EPS * total
     top = v.max()  # sums of distances below the maximum stay exact where v itself is huge
     kept = v - top
     size = v.size
     theta = -np.inf
     while True:
-        mass = 0.0
+        mass = lost = 0.0
         inside = 0
         for k in range(size):
-            if kept[k] > theta:
-                kept[inside] = kept[k]
-                mass += kept[k]
+            x = kept[k]
+            if x > theta + slack:
+                kept[inside] = x
                 inside += 1
+                x -= lost
+                larger = mass + x
+                lost = (larger - mass) - x
+                mass = larger
         if inside == size and theta > -np.inf:
             break
         size = inside
         theta = (mass - total) / size
     w = np.empty_like(v)
     for k in range(v.size):
-        w[k] = max(v[k] - top - theta, 0.0)
+        x = v[k] - top
+        w[k] = x - theta if x > theta + slack else 0.0
     return w
 
 
