@@ -23,7 +23,7 @@ from heatgraph.metrics import EdgeScores, edge_scores
 from heatgraph.solvers.log_degree import learn_log_degree
 from heatgraph.solvers.smooth import learn_smooth
 from heatgraph.solvers.templates import (
-    SpectralTemplates,
+    Templates,
     learn_templates,
     learn_templates_within,
     smallest_residual,
@@ -63,13 +63,13 @@ def smooth_path(X: Array) -> list[Array | None]:
 
 
 def within_path(X: Array) -> list[Array | None]:
-    templates = SpectralTemplates.from_signals(X)
+    templates = Templates.from_signals(X)
     least = smallest_residual(templates).eps
     return [learn_templates_within(templates, e).w if e >= least else None for e in EPS]
 
 
 def penalised_path(X: Array) -> list[Array | None]:
-    templates = SpectralTemplates.from_signals(X)
+    templates = Templates.from_signals(X)
     return [learn_templates(templates, penalty).w for penalty in PENALTIES]
 
 

@@ -22,7 +22,7 @@ from heatgraph.graph.candidates import CandidateEdges
 from heatgraph.solvers._baseline_common import squared_distances
 from heatgraph.solvers.log_degree import log_degree_step, parameters_for_degree
 from heatgraph.solvers.smooth import smooth_graph_step
-from heatgraph.solvers.templates import SpectralTemplates, learn_templates_within, smallest_residual
+from heatgraph.solvers.templates import Templates, learn_templates_within, smallest_residual
 
 Answer = tuple[float, float, str]  # objective, violation, status
 
@@ -94,7 +94,7 @@ def smooth(n_nodes: int) -> None:
 def templates(n_nodes: int, form: str) -> None:
     """One convex program of the penalised or of the eps-form, from scratch."""
     candidates = CandidateEdges.complete(n_nodes)
-    spectrum = SpectralTemplates.from_signals(signals("er", n_nodes))
+    spectrum = Templates.from_signals(signals("er", n_nodes))
     least = smallest_residual(spectrum)
     eps, penalty, r = 2.0 * least.eps, 1.0, 1e-3 / (least.w + 1e-3)
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from heatgraph.graph.candidates import CandidateEdges
 from heatgraph.solvers._simplex_qp import SimplexQP
 from heatgraph.solvers.templates import (
-    SpectralTemplates,
+    Templates,
     learn_templates,
     learn_templates_within,
     smallest_residual,
@@ -67,13 +67,13 @@ def by_cvxpy(templates, r, candidates, *, eps=None, penalty=None):
 @pytest.fixture(params=[0.0, 0.05], ids=["clean", "noisy"])
 def problem(request, rng):
     L = random_laplacian(rng, 12)
-    templates = SpectralTemplates.from_signals(diffused(rng, L, noise=request.param))
+    templates = Templates.from_signals(diffused(rng, L, noise=request.param))
     return templates, CandidateEdges.complete(12)
 
 
 def test_residual_is_the_distance_with_the_best_eigenvalues(rng):
     L = random_laplacian(rng, 9)
-    templates = SpectralTemplates.from_signals(diffused(rng, L))
+    templates = Templates.from_signals(diffused(rng, L))
     lam = np.diagonal(templates.V.T @ L @ templates.V)
     distance = np.linalg.norm(L - (templates.V * lam) @ templates.V.T)
     assert templates.residual(L) == pytest.approx(distance, rel=1e-12)
@@ -156,7 +156,7 @@ def test_edges_are_found(seed):
     rng = np.random.default_rng(seed)
     L = random_laplacian(rng, 15, density=0.1)
     X = diffused(rng, L, n_signals=1000)
-    w = learn_templates(SpectralTemplates.from_signals(X), 3.0).w
+    w = learn_templates(Templates.from_signals(X), 3.0).w
     true = CandidateEdges.complete(15).weights(L) > 0.0
     f = 2.0 * (true & (w > 1e-4)).sum() / (true.sum() + (w > 1e-4).sum())
     assert f > 0.9
@@ -166,7 +166,7 @@ def test_edges_are_found(seed):
 def test_exact_templates_are_solved_although_singular(rng, penalty):
     """The complete graph has the same eigenvectors: a face of minimisers, a singular program."""
     candidates = CandidateEdges.complete(15)
-    templates = SpectralTemplates.from_covariance(random_laplacian(rng, 15))
+    templates = Templates.from_covariance(random_laplacian(rng, 15))
     solution = learn_templates(templates, penalty)
     assert solution.status == "converged"
     h = penalty * solution.reweights
@@ -177,7 +177,7 @@ def test_exact_templates_are_solved_although_singular(rng, penalty):
 def test_exact_templates_keep_the_true_graph_as_a_start(rng):
     L = random_laplacian(rng, 15)
     start = CandidateEdges.complete(15).weights(L)
-    templates = SpectralTemplates.from_covariance(L)
+    templates = Templates.from_covariance(L)
     solution = learn_templates_within(templates, 1e-3, start=start)
     np.testing.assert_allclose(solution.w, start, atol=1e-2)
 
@@ -186,11 +186,11 @@ def test_repeated_eigenvalues_are_one_block(rng):
     """The choice of a basis in an eigenspace changes nothing."""
     L = random_laplacian(rng, 10)
     X = diffused(rng, L, n_signals=4)
-    templates = SpectralTemplates.from_signals(X)
+    templates = Templates.from_signals(X)
     assert len(set(templates.blocks)) == 5
     turn = np.eye(10)
     turn[4:, 4:] = np.linalg.qr(rng.standard_normal((6, 6)))[0]
-    turned = SpectralTemplates(templates.V @ turn, templates.blocks)
+    turned = Templates(templates.V @ turn, templates.blocks)
     one, other = learn_templates(templates, 0.1), learn_templates(turned, 0.1)
     np.testing.assert_allclose(one.w, other.w, atol=1e-7)
     candidates = CandidateEdges.complete(10)
@@ -201,7 +201,7 @@ def test_an_isolated_node_stays_isolated(rng):
     L = np.zeros((9, 9))
     L[:8, :8] = random_laplacian(rng, 8) * 9 / 8
     X = diffused(rng, L, n_signals=3000)
-    solution = learn_templates(SpectralTemplates.from_signals(X), 3.0)
+    solution = learn_templates(Templates.from_signals(X), 3.0)
     degrees = CandidateEdges.complete(9).degrees(solution.w)
     assert degrees[8] < 0.05 * degrees[:8].min()
 
@@ -211,7 +211,7 @@ def test_order_of_nodes_does_not_matter(rng):
     order = rng.permutation(12)
     candidates = CandidateEdges.complete(12)
     L, permuted = (
-        candidates.laplacian(learn_templates(SpectralTemplates.from_signals(A), 1.0).w)
+        candidates.laplacian(learn_templates(Templates.from_signals(A), 1.0).w)
         for A in (X, X[order])
     )
     np.testing.assert_allclose(permuted, L[np.ix_(order, order)], atol=1e-8)
@@ -223,7 +223,7 @@ def test_candidates_are_respected(rng):
     complete = CandidateEdges.complete(12)
     true = complete.weights(L) > 0.0
     candidates = CandidateEdges(12, complete.i[true], complete.j[true])
-    templates = SpectralTemplates.from_signals(X)
+    templates = Templates.from_signals(X)
     solution = learn_templates(templates, 0.1, candidates=candidates)
     assert kkt_residual(templates, solution.w, 0.1 * solution.reweights, candidates) < 1e-8
     least = smallest_residual(templates, candidates=candidates).eps
@@ -265,11 +265,11 @@ def test_slope_is_the_derivative_in_the_penalty(problem):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: SpectralTemplates.from_covariance(np.eye(4)), "all eigenvalues equal"),
-        (lambda: SpectralTemplates.from_signals(np.zeros((4, 9))), "all eigenvalues equal"),
-        (lambda: SpectralTemplates.from_signals(np.full((4, 9), np.inf)), "X has NaN"),
-        (lambda: SpectralTemplates.from_covariance(np.ones((3, 4))), "C must be a symmetric"),
-        (lambda: SpectralTemplates.from_eigenvectors(np.ones((3, 3))), "orthonormal"),
+        (lambda: Templates.from_covariance(np.eye(4)), "all eigenvalues equal"),
+        (lambda: Templates.from_signals(np.zeros((4, 9))), "all eigenvalues equal"),
+        (lambda: Templates.from_signals(np.full((4, 9), np.inf)), "X has NaN"),
+        (lambda: Templates.from_covariance(np.ones((3, 4))), "C must be a symmetric"),
+        (lambda: Templates.from_eigenvectors(np.ones((3, 3))), "orthonormal"),
     ],
 )
 def test_bad_spectra_are_named(make, message):
@@ -295,6 +295,6 @@ def test_bad_parameters_are_named(problem, arguments, message):
 def test_a_hundred_nodes(rng):
     candidates = CandidateEdges.complete(100)
     X = diffused(rng, random_laplacian(rng, 100, density=0.03), n_signals=1000)
-    templates = SpectralTemplates.from_signals(X)
+    templates = Templates.from_signals(X)
     solution = learn_templates(templates, 1.0)
     assert kkt_residual(templates, solution.w, solution.reweights, candidates) < 1e-8

@@ -20,7 +20,7 @@ from heatgraph.solvers._simplex_qp import SimplexPoint, SimplexQP
 from heatgraph.solvers.result import Status
 
 __all__ = [
-    "SpectralTemplates",
+    "Templates",
     "TemplatesSolution",
     "learn_templates",
     "learn_templates_within",
@@ -36,7 +36,7 @@ TINIEST_PENALTY, LARGEST_PENALTY = 1e-12, 1e10
 
 
 @dataclass(frozen=True, eq=False)
-class SpectralTemplates:
+class Templates:
     """Eigenvectors a graph should have.
 
     ``V`` (N, N) orthonormal columns; ``blocks`` (N,) a label for each: the vectors of one label
@@ -49,7 +49,7 @@ class SpectralTemplates:
     blocks: NDArray[np.intp]
 
     @classmethod
-    def from_signals(cls, X: ArrayLike) -> SpectralTemplates:
+    def from_signals(cls, X: ArrayLike) -> Templates:
         """The eigenvectors of the sample covariance ``X X^T / M`` of ``X`` (N, M).
 
         Through the singular values of ``X``, which keep the digits that squaring loses.  The mean
@@ -62,7 +62,7 @@ class SpectralTemplates:
         return cls._grouped(V, values, "X")
 
     @classmethod
-    def from_covariance(cls, C: ArrayLike) -> SpectralTemplates:
+    def from_covariance(cls, C: ArrayLike) -> Templates:
         """The eigenvectors of a symmetric matrix, a covariance or a function of the Laplacian."""
         C = check_signals(C, "C")
         if C.shape[0] != C.shape[1] or not np.allclose(C, C.T, rtol=1e-8, atol=0.0):
@@ -71,7 +71,7 @@ class SpectralTemplates:
         return cls._grouped(V, values, "C")
 
     @classmethod
-    def from_eigenvectors(cls, V: ArrayLike) -> SpectralTemplates:
+    def from_eigenvectors(cls, V: ArrayLike) -> Templates:
         """Known eigenvectors, one a column, each its own eigenspace."""
         V = check_signals(V, "V")
         n = V.shape[0]
@@ -83,7 +83,7 @@ class SpectralTemplates:
         return cls(frozen(V), np.arange(n))
 
     @classmethod
-    def _grouped(cls, V: Array, values: Array, name: str) -> SpectralTemplates:
+    def _grouped(cls, V: Array, values: Array, name: str) -> Templates:
         gaps = np.abs(np.diff(values))
         blocks = np.concatenate([[0], np.cumsum(gaps > GAP * np.abs(values).max())])
         if blocks[-1] == 0:
@@ -143,7 +143,7 @@ class TemplatesSolution:
 
 
 def smallest_residual(
-    templates: SpectralTemplates, *, candidates: CandidateEdges | None = None
+    templates: Templates, *, candidates: CandidateEdges | None = None
 ) -> TemplatesSolution:
     """The graph nearest to the templates, however dense: its ``eps`` is the least feasible one.
 
@@ -166,7 +166,7 @@ def smallest_residual(
 
 
 def learn_templates(
-    templates: SpectralTemplates,
+    templates: Templates,
     penalty: float,
     *,
     candidates: CandidateEdges | None = None,
@@ -193,7 +193,7 @@ def learn_templates(
 
     Parameters
     ----------
-    templates : SpectralTemplates
+    templates : Templates
         The eigenvectors.
     penalty : float
         Weight of sparsity, >= 0.
@@ -214,7 +214,7 @@ def learn_templates(
     >>> rng = np.random.default_rng(0)
     >>> path = CandidateEdges(5, np.arange(4), np.arange(1, 5)).laplacian(np.full(4, 0.625))
     >>> X = np.linalg.inv(np.eye(5) + path) @ rng.standard_normal((5, 2000))
-    >>> solution = learn_templates(SpectralTemplates.from_signals(X), penalty=1.0)
+    >>> solution = learn_templates(Templates.from_signals(X), penalty=1.0)
     >>> print(solution.status, np.flatnonzero(solution.w > 1e-4))
     converged [0 4 7 9]
     """
@@ -235,7 +235,7 @@ def learn_templates(
 
 
 def learn_templates_within(
-    templates: SpectralTemplates,
+    templates: Templates,
     eps: float,
     *,
     candidates: CandidateEdges | None = None,
@@ -284,7 +284,7 @@ class _Search:
     """What the two forms share: the program, the tangents, and the penalty that meets an eps."""
 
     def __init__(
-        self, templates: SpectralTemplates, candidates: CandidateEdges | None, delta: float
+        self, templates: Templates, candidates: CandidateEdges | None, delta: float
     ) -> None:
         self.templates = templates
         self.candidates = over_candidates(candidates, templates.n_nodes)
