@@ -111,7 +111,7 @@ def _residual(valid: ValidSet, x: Array, at: Evaluation[Aux]) -> float:
 def _step(evaluate: Evaluate[Aux], valid: ValidSet, state: State[Aux]) -> State[Aux] | None:
     """One iteration; a memory that yields no descent is dropped and the step tried without it."""
     target = _model_minimiser(valid, state)
-    found = _search(evaluate, state, target - state.x)
+    found = _search(evaluate, valid, state, target - state.x)
     if found is None:
         if not len(state.steps):
             return None
@@ -132,13 +132,14 @@ def _step(evaluate: Evaluate[Aux], valid: ValidSet, state: State[Aux]) -> State[
 
 
 def _search(
-    evaluate: Evaluate[Aux], state: State[Aux], d: Array
+    evaluate: Evaluate[Aux], valid: ValidSet, state: State[Aux], d: Array
 ) -> tuple[Array, Evaluation[Aux]] | None:
     """Backtrack along ``d``: accept ``f(x + s d) <= f(x) + ARMIJO s <g, d>``.
 
-    Where the two values differ by less than rounding, the slope decides in their place.
+    Where the fall that the slope promises drowns in rounding, and the two values do not differ by
+    more, the slope at the end decides in their place.
     """
-    f, slope = state.at.value, float(state.at.gradient @ d)
+    f, slope = state.at.value, float(_centred(valid, state.x, state.at.gradient) @ d)
     if slope >= 0.0:
         return None
     s = 1.0
@@ -148,12 +149,24 @@ def _search(
         excess = at.value - f - s * slope
         if at.value <= f + ARMIJO * s * slope:
             return x, at
-        flat = abs(at.value - f) <= NOISE * abs(f)
-        if flat and float(at.gradient @ d) <= (2.0 * ARMIJO - 1.0) * slope and at.value <= f:
-            return x, at
+        if max(abs(at.value - f), -slope) <= NOISE * abs(f):
+            end = float(_centred(valid, x, at.gradient) @ d)
+            if end <= (2.0 * ARMIJO - 1.0) * slope:
+                return x, at
         # The minimiser of the parabola through what is known, kept away from both ends.
         s *= float(np.clip(-0.5 * s * slope / excess, 0.1, 0.5)) if excess > 0.0 else 0.5
     return None
+
+
+def _centred(valid: ValidSet, x: Array, g: Array) -> Array:
+    """``g`` less the multiplier of the sum: the same slope along every direction in the set.
+
+    A direction sums to zero but for rounding, which a large multiplier would make larger than the
+    slope itself.
+    """
+    n = valid.n
+    multiplier = float(g[:n] @ x[:n]) / valid.total
+    return np.append(g[:n] - multiplier, g[n:])
 
 
 def _remember(state: State[Aux], step: Array, change: Array) -> tuple[Array, Array]:
@@ -172,9 +185,9 @@ def _model_minimiser(valid: ValidSet, state: State[Aux]) -> Array:
     A weight at zero whose gradient exceeds the multiplier of the sum stays at zero: it is left
     out of the model, which on a sparse graph is most of them.
     """
-    x, g, n = state.x, state.at.gradient, valid.n
-    multiplier = float(g[:n] @ x[:n]) / valid.total
-    free = np.flatnonzero(np.append((x[:n] > 0.0) | (g[:n] < multiplier), x[n:] >= 0.0))
+    x, n = state.x, valid.n
+    g = _centred(valid, x, state.at.gradient)
+    free = np.flatnonzero(np.append((x[:n] > 0.0) | (g[:n] < 0.0), x[n:] >= 0.0))
     n_free = int(np.searchsorted(free, n))
     sigma, W, middle = _bfgs(state, free)
     target = x.copy()
