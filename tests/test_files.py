@@ -2,10 +2,11 @@
 
 import os
 import stat
+from pathlib import Path
 
 import pytest
 
-from heatgraph.files import write_atomically
+from heatgraph.files import write_atomically, write_folder
 
 
 def test_writes_bytes_and_text(tmp_path):
@@ -105,3 +106,79 @@ def test_clear_errors(tmp_path):
         pass
     with pytest.raises(ValueError, match="mode must be"), write_atomically(tmp_path / "a", "a"):
         pass
+
+
+def write_result(path, text="new", **options):
+    with write_folder(path, **options) as folder:
+        (folder / "a.txt").write_text(text)
+
+
+def content(folder):
+    return {path.name: path.read_text() for path in folder.iterdir()}
+
+
+@pytest.mark.parametrize("exists", [False, True])
+def test_folder_is_made_whole(tmp_path, exists):
+    target = tmp_path / "result"
+    if exists:
+        target.mkdir()
+    with write_folder(target) as folder:
+        assert folder.parent == tmp_path
+        (folder / "a.txt").write_text("new")
+        assert target.exists() is exists
+    assert content(target) == {"a.txt": "new"}
+    assert [path.name for path in tmp_path.iterdir()] == ["result"]
+
+
+@pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
+def test_failure_leaves_the_old_folder_and_nothing_else(tmp_path, error):
+    target = tmp_path / "result"
+    write_result(target, "old")
+    with pytest.raises(error), write_folder(target, replace=True) as folder:
+        (folder / "a.txt").write_text("half")
+        raise error
+    assert content(target) == {"a.txt": "old"}
+    assert [path.name for path in tmp_path.iterdir()] == ["result"]
+
+
+def test_folder_is_replaced_only_when_asked_and_keeps_what_is_not_ours(tmp_path):
+    target = tmp_path / "result"
+    write_result(target, "old")
+    (target / "stale.txt").write_text("old")
+    (target / "notes.txt").write_text("mine")
+    with pytest.raises(FileExistsError, match="not empty"):
+        write_result(target)
+    write_result(target, replace=True, ours=["a.txt", "stale.txt"])
+    assert content(target) == {"a.txt": "new", "notes.txt": "mine"}
+    assert [path.name for path in tmp_path.iterdir()] == ["result"]
+
+
+def test_folder_whose_rename_fails_is_put_back(tmp_path, monkeypatch):
+    target = tmp_path / "result"
+    write_result(target, "old")
+    rename = Path.rename
+
+    def refuse_new(self, other):
+        if self.suffix == ".tmp":
+            raise OSError("disk on fire")
+        return rename(self, other)
+
+    monkeypatch.setattr(Path, "rename", refuse_new)
+    with pytest.raises(OSError, match="on fire"):
+        write_result(target, replace=True)
+    assert content(target) == {"a.txt": "old"}
+    assert [path.name for path in tmp_path.iterdir()] == ["result"]
+
+
+def test_folder_errors_come_before_the_block(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    cases = [
+        (tmp_path / "file", NotADirectoryError, "a file has that name"),
+        (tmp_path / "no" / "result", FileNotFoundError, "there is no folder"),
+        (tmp_path / "file" / "result", FileNotFoundError, "there is no folder"),
+        (tmp_path, OSError, "as a whole"),
+    ]
+    monkeypatch.chdir(tmp_path)
+    for path, kind, message in cases:
+        with pytest.raises(kind, match=message), write_folder(path, replace=True):
+            pytest.fail("the block ran")

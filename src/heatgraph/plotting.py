@@ -415,7 +415,7 @@ def _draw_labels(
     crowd = np.concatenate(
         [points, (lines[:, 0] * (1 - along) + lines[:, 1] * along).reshape(-1, 2)]
     )
-    weight = np.concatenate([np.full(len(points), 30.0), np.full(len(crowd) - len(points), 1.0)])
+    weight = np.concatenate([np.full(len(points), 80.0), np.full(len(crowd) - len(points), 1.0)])
     loud = np.zeros(len(points), dtype=bool) if marked is None else marked
     rings = (points[loud, None] + RING * np.array(ANCHORS)).reshape(-1, 2)
     crowd, weight = np.concatenate([crowd, rings]), np.append(weight, np.full(len(rings), 10.0))

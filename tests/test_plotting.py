@@ -1,0 +1,148 @@
+"""Pictures hold what they should, and refuse what they cannot draw."""
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+from heatgraph.datasets import make_graph
+from heatgraph.graph import Graph
+from heatgraph.plotting import (
+    plot_convergence,
+    plot_graph,
+    plot_laplacians,
+    plot_sources,
+    plot_weights,
+)
+
+
+@pytest.fixture(autouse=True)
+def _close():
+    yield
+    plt.close("all")
+
+
+@pytest.fixture
+def graph():
+    drawn = make_graph("community", 16, 0, weights="uniform")
+    return Graph(drawn.edges, drawn.weights, names=[f"node {k}" for k in range(16)])
+
+
+def boxes(ax):
+    """Where the labels are, once drawn."""
+    figure = ax.get_figure()
+    figure.canvas.draw()
+    return [text.get_window_extent() for text in ax.texts]
+
+
+def test_draws_on_the_axes_given(graph):
+    ax = Figure().subplots()
+    assert plot_graph(graph, ax=ax) is ax
+    assert plot_sources(graph, np.ones(16), np.eye(2, 16), ax=ax) is ax
+    ax = Figure().subplots()
+    assert plot_convergence([2.0, 1.0], ax=ax) is ax
+    assert plot_weights(graph, ax=ax) is ax
+    panels = Figure().subplots(1, 2)
+    assert plot_laplacians([graph, graph], axes=panels) == list(panels)
+    assert plt.get_fignums() == []
+
+
+def test_same_picture_at_every_call(graph):
+    first, second = (plot_graph(graph).collections[1].get_offsets() for _ in range(2))
+    assert np.array_equal(first, second)
+
+
+def test_labels_are_in_the_picture_and_apart(graph):
+    ax = plot_graph(graph)
+    found = boxes(ax)
+    window = ax.get_figure().bbox
+    assert len(found) == 16
+    for k, box in enumerate(found):
+        assert window.x0 <= box.x0 < box.x1 <= window.x1
+        assert not any(box.overlaps(other) for other in found[:k])
+
+
+def test_many_names_are_left_out():
+    assert not plot_graph(make_graph("ring", 60)).texts
+
+
+def test_heavy_edges_are_wider_and_darker():
+    graph = Graph([(0, 1), (1, 2), (2, 3)], [1.0, 3.0, 2.0])
+    lines = plot_graph(graph).collections[0]
+    assert np.all(np.diff(lines.get_linewidths()) > 0)
+    assert np.all(np.diff(lines.get_colors()[:, 3]) > 0)
+
+
+def test_values_of_both_signs_are_centred(graph):
+    nodes = plot_graph(graph, values=np.linspace(-1.0, 3.0, 16)).collections[1]
+    assert (nodes.norm.vmin, nodes.norm.vcenter, nodes.norm.vmax) == (-3.0, 0.0, 3.0)
+    nodes = plot_graph(graph, values=np.linspace(1.0, 3.0, 16)).collections[1]
+    assert (nodes.norm.vmin, nodes.norm.vmax) == (1.0, 3.0)
+
+
+@pytest.mark.parametrize(
+    "graph",
+    [
+        Graph([], [], n_nodes=1),
+        Graph([], [], n_nodes=3),
+        Graph([(0, 1)], [2.0]),
+        Graph([(0, 1), (2, 3)], [1.0, 1e-9], n_nodes=5),
+    ],
+)
+def test_small_and_scattered_graphs(graph):
+    boxes(plot_graph(graph, values=np.zeros(graph.n_nodes)))
+
+
+def test_values_with_gaps(graph):
+    values = np.arange(16.0)
+    values[3] = np.nan
+    boxes(plot_graph(graph, values=values))
+
+
+def test_faint_sources_are_left_out(graph):
+    sources = np.zeros((2, 16))
+    sources[0, 2], sources[1, 5], sources[1, 7] = 1.0, -0.5, 0.01
+    ax = plot_sources(graph, np.ones(16), sources, scales=[1.0, 2.0])
+    marked = [text.get_text() for text in ax.texts if "\n" in text.get_text()]
+    assert sorted(marked) == ["node 2\n+1", "node 5\n-0.5"]
+    assert [t.get_text() for t in ax.get_legend().texts] == ["source, scale 1", "source, scale 2"]
+
+
+def test_convergence_of_a_short_or_flat_history():
+    assert plot_convergence([1.0]).get_yscale() == "linear"
+    assert plot_convergence([1.0, 1.0, 1.0]).get_yscale() == "linear"
+    assert plot_convergence([3.0, 2.0, 1.0]).get_yscale() == "log"
+
+
+def test_histogram_counts_every_edge(graph):
+    for weights in (graph.weights, np.geomspace(1e-6, 1.0, graph.n_edges)):
+        ax = plot_weights(Graph(graph.edges, weights))
+        assert sum(bar.get_height() for bar in ax.patches) == graph.n_edges
+    ax = plot_weights(Graph([(0, 1), (1, 2)], [1.0, 1.0]))
+    assert sum(bar.get_height() for bar in ax.patches) == 2
+
+
+def test_laplacians_share_a_scale():
+    graphs = [Graph([(0, 1)], [1.0]), Graph([(0, 1)], [4.0])]
+    assert {ax.images[0].get_clim() for ax in plot_laplacians(graphs)} == {(0.0, 4.0)}
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda g: plot_graph(g, values=[1.0]), "one number a node"),
+        (lambda g: plot_graph(g, coordinates=np.ones((3, 2))), "coordinates must be finite"),
+        (lambda g: plot_sources(g, np.ones(16), np.ones(16)), "sources must have the shape"),
+        (lambda g: plot_sources(g, np.ones(16), np.ones((2, 16)), [1.0]), "scales must have one"),
+        (lambda g: plot_convergence([]), "objective must be"),
+        (lambda g: plot_convergence([np.nan]), "objective must be"),
+        (lambda g: plot_laplacians([]), "graphs must be"),
+        (lambda g: plot_laplacians([g, Graph([(0, 1)], [1.0])]), "same number of nodes"),
+        (lambda g: plot_laplacians([g], ["a", "b"]), "titles must be"),
+        (lambda g: plot_laplacians([g], axes=[]), "axes must be"),
+        (lambda g: plot_weights(Graph([], [], n_nodes=2)), "must have an edge"),
+    ],
+)
+def test_bad_input(graph, call, message):
+    with pytest.raises(ValueError, match=message):
+        call(graph)
