@@ -1,1 +1,5 @@
 """The command line."""
+
+from heatgraph.cli.app import app, main
+
+__all__ = ["app", "main"]

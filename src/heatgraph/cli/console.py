@@ -1,0 +1,130 @@
+"""What a command says: results to standard output, everything else to standard error."""
+
+from __future__ import annotations
+
+import json
+import math
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+from sklearn.exceptions import ConvergenceWarning
+
+from heatgraph.learners.progress import progress_bar
+from heatgraph.solvers.result import Monitor
+
+__all__ = ["DebugFlag", "JsonFlag", "QuietFlag", "Voice", "errors_reported"]
+
+JsonFlag = Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")]
+QuietFlag = Annotated[bool, typer.Option("--quiet", "-q", help="Show no notes and no progress.")]
+DebugFlag = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
+
+ERROR, INTERRUPTED = 2, 130
+
+
+@dataclass(frozen=True)
+class Voice:
+    """How much a command says, and in which form."""
+
+    json: bool = False
+    quiet: bool = False
+
+    def note(self, text: str) -> None:
+        """An aside, on standard error."""
+        if not self.quiet:
+            _console(stderr=True).print(Text(text), soft_wrap=True, style="dim")
+
+    def warn(self, text: str) -> None:
+        """What the user has to know even if quiet, on standard error."""
+        _console(stderr=True).print(Text(f"heatgraph: {_one_line(text)}"), soft_wrap=True)
+
+    def show(self, summary: Mapping[str, Any], lines: Iterable[str | Table]) -> None:
+        """The result: the summary as JSON, or the lines for a reader."""
+        if self.json:
+            typer.echo(to_json(summary))
+            return
+        for line in lines:
+            if isinstance(line, Table):
+                _console().print(line)
+            else:
+                _console().print(Text(line), soft_wrap=True)
+
+    @contextmanager
+    def progress(self) -> Iterator[Monitor | None]:
+        """A bar, where someone is there to watch it."""
+        if self.quiet or not Console(stderr=True).is_terminal:
+            yield None
+            return
+        with progress_bar() as bar:
+            yield bar
+
+    @contextmanager
+    def warnings_told(self) -> Iterator[None]:
+        """Warnings as one line each.  Not converging is left out: the summary has it."""
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            warnings.simplefilter("ignore", DeprecationWarning)
+            yield
+        for warning in caught:
+            if not issubclass(warning.category, (ConvergenceWarning, PendingDeprecationWarning)):
+                self.warn(f"warning: {warning.message}")
+
+
+def _console(stderr: bool = False) -> Console:
+    # Made anew each time: standard output may have been redirected since the last.
+    return Console(stderr=stderr, highlight=False)
+
+
+def columns(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
+    """A plain table; a column whose title ends in a space is aligned right."""
+    table = Table(box=None, pad_edge=True, header_style="bold")
+    for title in titles:
+        right = title.endswith(" ")
+        table.add_column(title.strip(), justify="right" if right else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*map(Text, row))
+    return table
+
+
+def to_json(summary: Mapping[str, Any]) -> str:
+    """Strict JSON: what is not finite becomes null."""
+    return json.dumps(_finite(summary), indent=2, ensure_ascii=False, allow_nan=False)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+@contextmanager
+def errors_reported(debug: bool) -> Iterator[None]:
+    """One line on standard error and exit code 2 for what the user can mend."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        Voice().warn("stopped; nothing was written")
+        raise typer.Exit(INTERRUPTED) from None
+    except (ValueError, OSError, ImportError, MemoryError) as error:
+        if debug:
+            raise
+        Voice().warn(f"error: {_message(error)}")
+        raise typer.Exit(ERROR) from None
+
+
+def _message(error: BaseException) -> str:
+    if isinstance(error, OSError) and error.filename is not None and error.strerror:
+        return f"{error.filename}: {error.strerror}"
+    return str(error) or type(error).__name__
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())

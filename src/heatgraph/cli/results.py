@@ -1,0 +1,147 @@
+"""The folder that a command leaves behind."""
+
+from __future__ import annotations
+
+import csv
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+from heatgraph.cli.console import Voice, columns, to_json
+from heatgraph.cli.tables import SignalTable
+from heatgraph.files import write_atomically, write_folder
+from heatgraph.graph import Graph
+from heatgraph.graph.convert import labels
+from heatgraph.plotting import plot_convergence, plot_graph
+from heatgraph.storage import save_model
+
+__all__ = ["result_folder", "source_rows", "write_fit", "write_sources", "write_summary"]
+
+MODEL = "model.npz"
+# Everything that a command may write: what --force may do away with.
+OURS = (
+    MODEL,
+    "comparison.png",
+    "convergence.png",
+    "edges.csv",
+    "graph.graphml",
+    "graph.png",
+    "new_signals.csv",
+    "signals.csv",
+    "sources.csv",
+    "sources.png",
+    "summary.json",
+    "true_edges.csv",
+)
+DPI = 150
+
+SourceRow = dict[str, Any]
+
+
+@contextmanager
+def result_folder(path: Path, force: bool) -> Iterator[Path]:
+    """A folder that takes its place when complete."""
+    try:
+        with write_folder(path, replace=force, ours=OURS) as folder:
+            yield folder
+    except FileExistsError as error:
+        raise FileExistsError(
+            f"{error}; --force replaces its results, once new ones are complete"
+        ) from error
+
+
+def write_fit(folder: Path, model: Any, table: SignalTable, voice: Voice) -> None:
+    """The model, the graph for other tools, the sources and the pictures."""
+    save_model(model, folder / MODEL)
+    model.graph_.save(folder / "edges.csv")
+    model.graph_.save(folder / "graph.graphml")
+    write_sources(folder / "sources.csv", source_rows(model, model.sources_, table))
+    draw(folder / "graph.png", (7.0, 5.5), lambda ax: plot_graph(model.graph_, ax=ax), voice)
+    draw(
+        folder / "convergence.png",
+        (6.0, 3.6),
+        lambda ax: plot_convergence(model.objective_, ax=ax),
+        voice,
+    )
+
+
+def draw(
+    path: Path, size: tuple[float, float], plot: Callable[[Any], object], voice: Voice
+) -> None:
+    """A picture in a file.  One that cannot be drawn is no reason to lose a result."""
+    figure = Figure(figsize=size, layout="constrained")
+    FigureCanvasAgg(figure)
+    try:
+        with voice.warnings_told():
+            plot(figure.subplots())
+            figure.savefig(path, dpi=DPI)
+    except (ValueError, RuntimeError) as error:
+        path.unlink(missing_ok=True)
+        voice.warn(f"warning: {path.name} could not be drawn ({error})")
+
+
+def source_rows(
+    model: Any, sources: NDArray[np.float64], table: SignalTable, top: int | None = None
+) -> list[SourceRow]:
+    """Of which signal, at which scale and node, how strong; the ``top`` strongest of a signal."""
+    nodes = labels(model.graph_)
+    rows = []
+    for m, h in enumerate(sources):
+        found = np.argwhere(h)
+        strength = np.abs(h[tuple(found.T)])
+        for s, n in found[np.argsort(-strength, kind="stable")][:top].tolist():
+            rows.append(
+                {
+                    "signal": table.label(m),
+                    "scale": float(model.scales_[s]),
+                    "node": nodes[n],
+                    "value": float(h[s, n]),
+                }
+            )
+    return rows
+
+
+def write_sources(path: Path, rows: list[SourceRow]) -> None:
+    """A list of sources, one a line."""
+    with write_atomically(path, "w", newline="") as file:
+        writer = csv.DictWriter(file, ["signal", "scale", "node", "value"])
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def write_summary(folder: Path, summary: Mapping[str, Any]) -> None:
+    """What ``--json`` prints."""
+    with write_atomically(folder / "summary.json", "w") as file:
+        file.write(to_json(summary) + "\n")
+
+
+def strongest(graph: Graph, at_most: int = 10) -> list[dict[str, Any]]:
+    """The heaviest edges, heaviest first."""
+    nodes = labels(graph)
+    order = np.argsort(-graph.weights, kind="stable")[:at_most]
+    return [
+        {
+            "source": nodes[int(graph.edges[k, 0])],
+            "target": nodes[int(graph.edges[k, 1])],
+            "weight": float(graph.weights[k]),
+        }
+        for k in order
+    ]
+
+
+def edge_table(edges: list[dict[str, Any]]) -> Any:
+    """The heaviest edges, for a reader."""
+    rows = [(str(e["source"]), str(e["target"]), f"{e['weight']:.4g}") for e in edges]
+    return columns(["strongest edges", "", "weight "], rows)
+
+
+def listed(folder: Path, shown: Path) -> list[str]:
+    """The files of a result, as the user will find them."""
+    return [os.path.join(shown, entry.name) for entry in sorted(folder.iterdir())]

@@ -1,0 +1,175 @@
+"""``heatgraph sources``: where the heat of new signals came from."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from heatgraph.cli.console import DebugFlag, JsonFlag, QuietFlag, Voice, columns, errors_reported
+from heatgraph.cli.results import (
+    MODEL,
+    draw,
+    listed,
+    result_folder,
+    source_rows,
+    write_sources,
+    write_summary,
+)
+from heatgraph.cli.tables import SignalTable, TableOptions, read_signals
+from heatgraph.learners import LearnHeat
+from heatgraph.plotting import plot_sources
+from heatgraph.storage import load_model
+
+__all__ = ["sources"]
+
+MAX_ROWS = 30
+
+
+def sources(
+    model_file: Annotated[
+        Path, typer.Argument(metavar="MODEL", help="A model file, or the folder of `learn`.")
+    ],
+    signals: Annotated[Path, typer.Argument(help="Signals, a column for every node of MODEL.")],
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="A .csv file, or a folder, for all sources."),
+    ] = None,
+    top: Annotated[int, typer.Option(min=1, help="Sources of a signal to show.")] = 3,
+    index_column: Annotated[
+        str | None, typer.Option(help="Column that labels the signals, or none.")
+    ] = None,
+    transpose: Annotated[
+        bool, typer.Option("--transpose", help="Nodes are rows and signals columns.")
+    ] = False,
+    header: Annotated[
+        bool | None, typer.Option(help="Whether the first line of a CSV has names.")
+    ] = None,
+    decimal: Annotated[str, typer.Option(help="Decimal mark of a CSV.")] = ".",
+    force: Annotated[bool, typer.Option("--force", help="Replace earlier results.")] = False,
+    json: JsonFlag = False,
+    quiet: QuietFlag = False,
+    debug: DebugFlag = False,
+) -> None:
+    """Find the sources of signals on a learned graph.
+
+    A signal's sources are the solution of a convex problem; the duality gap says how exact it is.
+    """
+    voice = Voice(json, quiet)
+    with errors_reported(debug):
+        model = load_model(model_file / MODEL if model_file.is_dir() else model_file)
+        names = model.graph_.names
+        nodes = None if names is None else tuple(map(str, names))
+        options = TableOptions(index_column, transpose, header, decimal, nodes)
+        table = match_nodes(signals, read_signals(signals, options), model)
+        voice.note("; ".join(table.notes) + ".")
+        if output is not None and output.suffix.lower() == ".csv":
+            if output.exists() and not force:
+                raise FileExistsError(f"{output} is there already; --force replaces it")
+            found = code(model, table)
+            write_sources(output, source_rows(model, found.sources, table))
+            summary = summary_of(model, found, table, top) | {"files": [str(output)]}
+        elif output is not None:
+            with result_folder(output, force) as folder:
+                found = code(model, table)
+                summary = write_result(folder, output, model, found, table, top, voice)
+        else:
+            found = code(model, table)
+            summary = summary_of(model, found, table, top) | {"files": []}
+        voice.show(summary, human(summary, output))
+
+
+def code(model: LearnHeat, table: SignalTable) -> Any:
+    """The sources, with their gaps."""
+    frame = table.frame if hasattr(model, "feature_names_in_") else table.values
+    return model.code(frame)
+
+
+def match_nodes(path: Path, table: SignalTable, model: LearnHeat) -> SignalTable:
+    """The columns in the order of the model's nodes."""
+    n_nodes = model.graph_.n_nodes
+    if model.graph_.names is None or table.names is None:
+        if table.values.shape[1] != n_nodes:
+            raise ValueError(
+                f"{path} has {table.values.shape[1]} nodes, the model has {n_nodes}"
+                + ("" if table.names is not None else "; the columns are matched by their order")
+            )
+        note = "nodes are matched by their order"
+        names = None if model.graph_.names is None else tuple(map(str, model.graph_.names))
+        return replace(table, names=names, notes=(*table.notes, note))
+    nodes = tuple(map(str, model.graph_.names))
+    missing = [name for name in nodes if name not in table.names]
+    unknown = [name for name in table.names if name not in nodes]
+    if missing or unknown:
+        parts = [
+            f"{what} {', '.join(map(repr, some[:5]))}{', ...' if len(some) > 5 else ''}"
+            for what, some in (("it lacks", missing), ("the model does not know", unknown))
+            if some
+        ]
+        raise ValueError(
+            f"{path} does not have the {n_nodes} nodes of the model: {'; '.join(parts)}. Leave the "
+            "values of a node that was not observed empty, and drop the columns that are no nodes"
+        )
+    order = [table.names.index(name) for name in nodes]
+    return replace(table, values=table.values[:, order], names=nodes)
+
+
+def write_result(
+    folder: Path,
+    shown: Path,
+    model: LearnHeat,
+    found: Any,
+    table: SignalTable,
+    top: int,
+    voice: Voice,
+) -> dict[str, Any]:
+    """The list of sources, a picture of the strongest signal, and the summary."""
+    write_sources(folder / "sources.csv", source_rows(model, found.sources, table))
+    loudest = int(np.argmax(np.nansum(table.values**2, axis=1)))
+    draw(
+        folder / "sources.png",
+        (7.0, 5.5),
+        lambda ax: plot_sources(
+            model.graph_, table.values[loudest], found.sources[loudest], model.scales_, ax=ax
+        ).set_title(f"signal {table.label(loudest)}"),
+        voice,
+    )
+    summary = summary_of(model, found, table, top)
+    summary["files"] = [*listed(folder, shown), str(shown / "summary.json")]
+    write_summary(folder, summary)
+    return summary
+
+
+def summary_of(model: LearnHeat, found: Any, table: SignalTable, top: int) -> dict[str, Any]:
+    """The strongest sources of every signal, and how exact they are."""
+    return {
+        "command": "sources",
+        "n_signals": len(found.sources),
+        "n_nodes": model.graph_.n_nodes,
+        "n_sources": int(np.count_nonzero(found.sources)),
+        "largest_gap": float(found.gap.max(initial=0.0)),
+        "top": source_rows(model, found.sources, table, top),
+    }
+
+
+def human(summary: dict[str, Any], output: Path | None) -> list[Any]:
+    """The same, for a reader."""
+    rows = [
+        (row["signal"], str(row["node"]), f"{row['scale']:.3g}", f"{row['value']:+.4g}")
+        for row in summary["top"][:MAX_ROWS]
+    ]
+    more = len(summary["top"]) - len(rows)
+    lines = [
+        f"Found {summary['n_sources']} sources of {summary['n_signals']} signals; the duality gap "
+        f"is at most {summary['largest_gap']:.1e} of a signal's energy.",
+        columns(["signal", "node", "scale ", "strength "], rows),
+    ]
+    if more > 0:
+        where = "--output or --json has them" if output is None else f"see {output}"
+        lines.append(f"... and {more} more; {where}.")
+    if output is not None:
+        lines.append(f"All sources are in {output}")
+    return lines

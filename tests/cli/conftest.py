@@ -1,0 +1,62 @@
+"""A small table of signals, a result learned from it, and a way to run commands."""
+
+from __future__ import annotations
+
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from heatgraph.cli import app
+from heatgraph.datasets import make_graph, make_heat_signals
+
+NAMES = ["oslo", "bergen", "Bodø", "moss", "voss", "røros"]
+
+
+def _run(*arguments, code=0):
+    """Run a command in this process and return what it printed."""
+    done = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    if done.exception is not None and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    assert done.exit_code == code, done.stderr
+    return done
+
+
+def _refused(*arguments):
+    """Run a command that must fail with one line, and return the line."""
+    done = _run(*arguments, code=2)
+    assert done.stdout == ""
+    (line,) = done.stderr.strip().splitlines()
+    assert line.startswith("heatgraph: error: ")
+    return line
+
+
+@pytest.fixture(scope="session")
+def run():
+    return _run
+
+
+@pytest.fixture(scope="session")
+def refused():
+    return _refused
+
+
+@pytest.fixture(scope="session")
+def frame() -> pd.DataFrame:
+    X, _ = make_heat_signals(make_graph("ring", 6, 0), [1.0, 3.0], 30, 2, 0.01, 0)
+    return pd.DataFrame(X, columns=NAMES)
+
+
+@pytest.fixture(scope="session")
+def learned(frame, tmp_path_factory):
+    """A folder with ``signals.csv`` and the ``result`` of learning from it."""
+    folder = tmp_path_factory.mktemp("learned")
+    frame.to_csv(folder / "signals.csv", index=False)
+    _run("learn", folder / "signals.csv", "--output", folder / "result", "--tol", 1e-3)
+    return folder
+
+
+@pytest.fixture
+def signals(frame, tmp_path):
+    path = tmp_path / "signals.csv"
+    frame.to_csv(path, index=False)
+    return path

@@ -1,0 +1,286 @@
+"""``heatgraph learn`` from a table to a folder."""
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from heatgraph.graph import Graph
+from heatgraph.learners import LearnHeat
+from heatgraph.storage import load_model
+
+FILES = {
+    "convergence.png",
+    "edges.csv",
+    "graph.graphml",
+    "graph.png",
+    "model.npz",
+    "sources.csv",
+    "summary.json",
+}
+
+
+def test_the_folder_holds_the_result(learned, frame):
+    folder = learned / "result"
+    assert {path.name for path in folder.iterdir()} == FILES
+    model = load_model(folder / "model.npz")
+    direct = LearnHeat(tol=1e-3).fit(frame)
+    assert model.graph_ == direct.graph_
+    assert Graph.load(folder / "graph.graphml") == model.graph_
+    with open(folder / "edges.csv", encoding="utf-8") as file:
+        assert len(list(csv.DictReader(file))) == model.graph_.n_edges
+    with open(folder / "sources.csv", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == np.count_nonzero(model.sources_)
+    row = rows[0]
+    s = model.scales_.tolist().index(float(row["scale"]))
+    value = model.sources_[int(row["signal"]), s, frame.columns.get_loc(row["node"])]
+    assert float(row["value"]) == value
+    for picture in ("graph.png", "convergence.png"):
+        assert (folder / picture).read_bytes().startswith(b"\x89PNG")
+    assert os.listdir(learned).count("result") == 1
+    assert len(os.listdir(learned)) == 2
+
+
+def test_what_is_printed(run, signals, tmp_path):
+    done = run("learn", signals, "--output", tmp_path / "out", "--tol", 1e-3)
+    assert "Learned a graph of 6 nodes and" in done.stdout
+    assert "Status: converged" in done.stdout
+    assert "strongest edges" in done.stdout
+    assert str(tmp_path / "out") in done.stdout.replace("\n", "")
+    assert "30 signals on 6 nodes" in done.stderr
+    done = run("learn", signals, "--output", tmp_path / "quiet", "--tol", 1e-3, "--quiet")
+    assert done.stderr == ""
+
+
+def test_json_is_all_of_standard_output(run, signals, tmp_path):
+    done = run("learn", signals, "--output", tmp_path / "out", "--json", "--max-iter", 1)
+    summary = json.loads(done.stdout)
+    assert summary["command"] == "learn"
+    assert summary["status"] == "max_iter"
+    assert "raise" in summary["advice"]
+    assert (summary["n_nodes"], summary["n_signals"]) == (6, 30)
+    assert json.loads((tmp_path / "out" / "summary.json").read_text()) == summary
+    assert all(os.path.exists(path) for path in summary["files"])
+    assert len(summary["files"]) == len(FILES)
+
+
+def test_options_reach_the_estimator(run, signals, tmp_path):
+    pairs = tmp_path / "pairs.csv"
+    pairs.write_text("from,to\noslo,bergen\nbergen,Bodø\nmoss,voss\n", encoding="utf-8")
+    options = ["--alpha", "0.1", "--beta", "auto", "--scales", "1,2.5,4", "--hold-scales"]
+    options += ["--atoms", "raw", "--solver", "dense", "--n-edges", "2", "--max-iter", "7"]
+    options += ["--tol", "0.001", "--seed", "3", "--jobs", "2", "--candidates", pairs]
+    run("learn", signals, "--output", tmp_path / "out", *options)
+    model = load_model(tmp_path / "out" / "model.npz")
+    expected = {
+        "n_scales": 3,
+        "alpha": 0.1,
+        "beta": "auto",
+        "scales": (1.0, 2.5, 4.0),
+        "learn_scales": False,
+        "atoms": "raw",
+        "solver": "dense",
+        "n_edges": 2,
+        "max_iter": 7,
+        "tol": 0.001,
+        "random_state": 3,
+        "n_jobs": 2,
+        "candidates": [("oslo", "bergen"), ("bergen", "Bodø"), ("moss", "voss")],
+    }
+    assert expected.items() <= model.get_params().items()
+    assert model.graph_.n_edges == 2
+    assert model.weights_.n_edges <= 3
+
+
+def test_npy_and_neighbours(run, frame, tmp_path):
+    np.save(tmp_path / "s.npy", frame.to_numpy())
+    pairs = tmp_path / "pairs.csv"
+    pairs.write_text("0,1\n1,2\n")
+    for k, candidates in enumerate(["2", pairs]):
+        out = tmp_path / f"out{k}"
+        run("learn", tmp_path / "s.npy", "-o", out, "--candidates", candidates, "--tol", 1e-2)
+        assert load_model(out / "model.npz").graph_.names is None
+
+
+def test_missing_values_are_allowed(run, frame, tmp_path):
+    gaps = frame.copy()
+    gaps.iloc[::5, 2] = np.nan
+    gaps.to_csv(tmp_path / "s.csv", index=False)
+    done = run("learn", tmp_path / "s.csv", "-o", tmp_path / "out", "--tol", 1e-2)
+    assert "6 of 180 values are missing" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--alpha", "much"], "--alpha must be a number or auto"),
+        (["--beta", "-1"], "beta must be"),
+        (["--scales", "2.5;4"], "--scales must be numbers separated by commas"),
+        (["--scales", "2.5,4", "--n-scales", "3"], "--n-scales says 3"),
+        (["--hold-scales"], "scales must be given"),
+        (["--atoms", "heavy"], "atoms must be one of"),
+        (["--solver", "magic"], "solver must be one of"),
+        (["--n-edges", "0"], "n_edges must be"),
+        (["--candidates", "nowhere.csv"], "nowhere.csv: No such file"),
+        (["--index-column", "nowhere"], "no column 'nowhere'"),
+        (["--decimal", "x"], "decimal mark"),
+    ],
+)
+def test_bad_options(refused, signals, tmp_path, options, message):
+    before = set(tmp_path.iterdir())
+    assert message in refused("learn", signals, "--output", tmp_path / "out", "-q", *options)
+    assert set(tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a,b\n1,inf\n", "column 'b': signal '0' is infinite"),
+        ("a,b\n1,cold\n", "line 2, column 'b': 'cold' is not a number"),
+        ("a,a\n1,2\n", "'a'; every node needs a name of its own"),
+        ("a,b\n0,0\n0,0\n", "holds no signal"),
+        ("", "is empty"),
+    ],
+)
+def test_bad_signals(refused, tmp_path, text, message):
+    path = tmp_path / "s.csv"
+    path.write_text(text)
+    assert message in refused("learn", path, "--output", tmp_path / "out", "-q")
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_missing_signals(refused, tmp_path):
+    line = refused("learn", tmp_path / "no.csv", "--output", tmp_path / "out")
+    assert "no.csv: No such file or directory" in line
+
+
+def forbid_fit(monkeypatch):
+    monkeypatch.setattr(LearnHeat, "fit", lambda *a, **k: pytest.fail("fitted"))
+
+
+def test_a_bad_output_is_said_before_the_fit(refused, signals, tmp_path, monkeypatch):
+    forbid_fit(monkeypatch)
+    assert "a file has that name" in refused("learn", signals, "--output", signals)
+    parent = tmp_path / "no" / "out"
+    assert "there is no folder" in refused("learn", signals, "--output", parent)
+    assert "there is no folder" in refused("learn", signals, "--output", signals / "out")
+    monkeypatch.chdir(tmp_path)
+    assert "as a whole" in refused("learn", signals, "--output", ".", "--force")
+
+
+def test_a_full_folder_is_replaced_only_by_force(refused, run, signals, tmp_path, monkeypatch):
+    out = tmp_path / "out"
+    run("learn", signals, "--output", out, "--tol", 1e-2)
+    (out / "notes.txt").write_text("mine")
+    before = {path.name: path.read_bytes() for path in out.iterdir()}
+    assert "--force" in refused("learn", signals, "--output", out)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("heatgraph.cli.results.write_sources", fail)
+        assert "disk full" in refused("learn", signals, "--output", out, "--force", "-q")
+    assert {path.name: path.read_bytes() for path in out.iterdir()} == before
+    assert {path.name for path in tmp_path.iterdir()} == {"out", "signals.csv"}
+
+    run("learn", signals, "--output", out, "--force", "--max-iter", 1)
+    assert json.loads((out / "summary.json").read_text())["status"] == "max_iter"
+    assert (out / "notes.txt").read_text() == "mine"
+    assert {path.name for path in tmp_path.iterdir()} == {"out", "signals.csv"}
+
+
+def fail(*args):
+    raise OSError("disk full")
+
+
+def test_a_picture_that_fails_loses_nothing(run, signals, tmp_path, monkeypatch):
+    def cannot(*args, **kwargs):
+        raise RuntimeError("no ink")
+
+    monkeypatch.setattr("heatgraph.cli.results.plot_graph", cannot)
+    done = run("learn", signals, "--output", tmp_path / "out", "--tol", 1e-2)
+    assert "graph.png could not be drawn (no ink)" in done.stderr
+    assert {path.name for path in (tmp_path / "out").iterdir()} == FILES - {"graph.png"}
+
+
+def test_warnings_are_one_line_each(run, signals, tmp_path):
+    options = ["--atoms", "raw", "--alpha", "0.01", "--beta", "0.01", "--max-iter", "200"]
+    done = run("learn", signals, "--output", tmp_path / "out", "-q", *options)
+    for line in done.stderr.splitlines():
+        assert line.startswith("heatgraph: warning: ")
+        assert "iteration limit" not in line
+
+
+def test_debug_shows_the_traceback(run, tmp_path):
+    with pytest.raises(FileNotFoundError):
+        run("learn", tmp_path / "no.csv", "--output", tmp_path / "out", "--debug")
+
+
+# The command in a process of its own, which says when it is in the middle of a fit.
+SLOW = """
+import sys, time
+from contextlib import contextmanager
+from heatgraph.cli import console, main
+
+def tell(progress):
+    print("iteration", progress.iteration, file=sys.stderr, flush=True)
+    time.sleep(0.2 if progress.iteration >= 2 else 0.0)
+
+console.Voice.progress = contextmanager(lambda self: (yield tell))
+main()
+"""
+
+
+def interrupted_run(arguments):
+    process = subprocess.Popen(
+        [sys.executable, "-c", SLOW, *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    for line in process.stderr:
+        if line.startswith("iteration 2"):
+            break
+    process.send_signal(signal.SIGINT)
+    stdout, stderr = process.communicate(timeout=60)
+    return process.returncode, stdout, stderr
+
+
+@pytest.mark.skipif(os.name != "posix", reason="POSIX signals")
+def test_ctrl_c_keeps_the_best_so_far(signals, tmp_path):
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "model.npz").write_text("old")
+    arguments = ["learn", signals, "--output", out, "--force", "--tol", 0, "--json"]
+    code, stdout, stderr = interrupted_run(arguments)
+    assert code == 130, stderr
+    assert "Traceback" not in stderr
+    summary = json.loads(stdout)
+    assert summary["status"] == "interrupted"
+    assert 2 <= summary["n_iter"] < 20
+    model = load_model(out / "model.npz")
+    assert model.status_ == "interrupted"
+    assert {path.name for path in out.iterdir()} == FILES
+    assert {path.name for path in tmp_path.iterdir()} == {"out", "signals.csv"}
+
+
+@pytest.mark.skipif(os.name != "posix", reason="POSIX signals")
+def test_killed_in_the_middle_leaves_the_old_result(run, signals, tmp_path):
+    out = tmp_path / "out"
+    run("learn", signals, "--output", out, "--tol", 1e-2)
+    before = {path.name: path.read_bytes() for path in out.iterdir()}
+    process = subprocess.Popen(
+        [sys.executable, "-c", SLOW, "learn", str(signals), "--output", str(out), "--force"],
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    for line in process.stderr:
+        if line.startswith("iteration 2"):
+            break
+    process.kill()
+    process.communicate()
+    assert {path.name: path.read_bytes() for path in out.iterdir()} == before

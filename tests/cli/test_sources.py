@@ -1,0 +1,117 @@
+"""``heatgraph sources`` on the graph of an earlier fit."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+
+from heatgraph.storage import load_model
+
+
+@pytest.fixture
+def new(frame, tmp_path):
+    path = tmp_path / "new.csv"
+    frame[:4].to_csv(path, index=False)
+    return path
+
+
+def test_sources_are_those_of_the_model(run, learned, frame, new, tmp_path):
+    out = tmp_path / "sources.csv"
+    done = run("sources", learned / "result", new, "--output", out, "--json", "--top", 2)
+    model = load_model(learned / "result" / "model.npz")
+    expected = model.code(frame[:4]).sources
+    with open(out, encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == np.count_nonzero(expected)
+    for row in rows:
+        s = model.scales_.tolist().index(float(row["scale"]))
+        at = int(row["signal"]), s, frame.columns.get_loc(row["node"])
+        assert float(row["value"]) == pytest.approx(expected[at], rel=1e-9)
+    summary = json.loads(done.stdout)
+    assert summary["n_sources"] == len(rows)
+    assert 0 <= summary["largest_gap"] < 1e-8
+    first = [row for row in summary["top"] if row["signal"] == "0"]
+    assert len(first) == min(2, np.count_nonzero(expected[0]))
+    assert abs(first[0]["value"]) == np.abs(expected[0]).max()
+
+
+def test_what_is_printed(run, learned, new):
+    done = run("sources", learned / "result" / "model.npz", new)
+    assert "duality gap is at most" in done.stdout
+    assert "4 signals on 6 nodes" in done.stderr
+
+
+def test_a_folder_for_the_sources(refused, run, learned, new, tmp_path):
+    out = tmp_path / "out"
+    run("sources", learned / "result", new, "--output", out)
+    assert {path.name for path in out.iterdir()} == {"sources.csv", "sources.png", "summary.json"}
+    assert "--force" in refused("sources", learned / "result", new, "-q", "--output", out)
+    run("sources", learned / "result", new, "--output", out, "--force")
+
+
+def test_columns_are_matched_by_name(run, learned, frame, new, tmp_path):
+    turned = frame[:4][frame.columns[::-1]].copy()
+    turned.insert(0, "day", ["a", "b", "c", "d"])
+    turned.to_csv(tmp_path / "turned.csv", index=False)
+    one = json.loads(run("sources", learned / "result", new, "--json").stdout)
+    other = json.loads(run("sources", learned / "result", tmp_path / "turned.csv", "--json").stdout)
+    assert [row["value"] for row in other["top"]] == [row["value"] for row in one["top"]]
+    assert other["top"][0]["signal"] == "a"
+
+
+def test_a_node_called_as_an_index_is_a_node(run, frame, tmp_path):
+    frame = frame.rename(columns={"oslo": "id"})
+    frame["id"] = np.arange(30.0)
+    frame.to_csv(tmp_path / "s.csv", index=False)
+    run("learn", tmp_path / "s.csv", "-o", tmp_path / "out", "--index-column", "none", "--tol", 0.1)
+    done = run("sources", tmp_path / "out", tmp_path / "s.csv", "--json")
+    assert json.loads(done.stdout)["n_nodes"] == 6
+
+
+def test_arrays_are_matched_by_order(refused, run, learned, frame, new, tmp_path):
+    np.save(tmp_path / "new.npy", frame[:4].to_numpy())
+    done = run("sources", learned / "result", tmp_path / "new.npy", "--json")
+    assert "matched by their order" in done.stderr
+    one = json.loads(run("sources", learned / "result", new, "--json").stdout)
+    assert json.loads(done.stdout)["top"] == one["top"]
+    np.save(tmp_path / "new.npy", frame.iloc[:4, :5].to_numpy())
+    line = refused("sources", learned / "result", tmp_path / "new.npy")
+    assert "has 5 nodes, the model has 6" in line
+
+
+def test_missing_and_unknown_nodes(refused, learned, frame, tmp_path):
+    path = tmp_path / "s.csv"
+    frame[:4].drop(columns=["moss"]).to_csv(path, index=False)
+    assert "it lacks 'moss'" in refused("sources", learned / "result", path)
+    frame[:4].assign(york=1.5).to_csv(path, index=False)
+    assert "the model does not know 'york'" in refused("sources", learned / "result", path)
+
+
+def test_values_that_were_not_observed(run, learned, frame, tmp_path):
+    gaps = frame[:4].copy()
+    gaps.iloc[0, 1] = np.nan
+    gaps.to_csv(tmp_path / "s.csv", index=False)
+    done = run("sources", learned / "result", tmp_path / "s.csv", "-o", tmp_path / "out")
+    assert "1 of 24 values are missing" in done.stderr
+
+
+def test_bad_model_files(refused, learned, new, tmp_path):
+    path = tmp_path / "model.npz"
+    whole = (learned / "result" / "model.npz").read_bytes()
+    for content in (b"", b"not a model", whole[:-100]):
+        path.write_bytes(content)
+        line = refused("sources", path, new)
+        assert f"cannot load the model {path}" in line
+        assert "learn the model anew" in line
+    assert "No such file" in refused("sources", tmp_path / "no.npz", new)
+    assert "model.npz: No such file" in refused("sources", tmp_path / "..", new)
+
+
+def test_output_that_cannot_be_written(refused, learned, new, tmp_path):
+    out = tmp_path / "sources.csv"
+    out.write_text("old")
+    assert "--force replaces it" in refused("sources", learned / "result", new, "-q", "-o", out)
+    assert out.read_text() == "old"
+    missing = tmp_path / "no" / "sources.csv"
+    assert "no directory" in refused("sources", learned / "result", new, "-q", "-o", missing)
