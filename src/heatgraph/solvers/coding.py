@@ -36,10 +36,12 @@ DEPENDENT = 1e-14
 ENTRY_SHARE = 0.3  # atoms enter together where their excess is at least this share of the largest
 NEWTON_MAX = 400  # a larger support is swept by coordinates: its factor would cost more
 MAX_ROUNDS = 1000
+GAP_WORTH = 0.1  # the duality gap is computed once no correlation exceeds its bound by more
+ROUNDING = 1e-14  # an excess this small, relative to the correlations, is rounding
 MAX_IDLE = 10  # rounds that do not lower the value: nearly dependent atoms taking turns
 
 # Sums may be reordered so that they vectorise: the same bits on every run, not the same as NumPy's.
-_compiled = numba.njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+_compiled = numba.njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
 
 
 @dataclass(frozen=True)
@@ -138,27 +140,26 @@ def _code_one(
         _know(atoms, support[k])
     if n > factor.shape[0]:
         _correlate(G, c, h, q, support, n)
-    value, gap, done = energy, np.inf, 0
-    best, idle = np.inf, 0
+    done, best, idle = 0, np.inf, 0
+    widest, negligible = 0.5 * a.max(), ROUNDING * np.abs(c).max()
     for _ in range(MAX_ROUNDS):
-        small = n <= factor.shape[0]
-        if small:
+        solved = n <= factor.shape[0]
+        if solved:
             n, done = _descend_on_support(G, c, a, h, q, y, support, n, factor, done)
         else:
             for j in range(h.size):
                 _update(atoms, a, h, q, j)
             n, done = _list_support(h, support), 0
-        value, gap = _duality_gap(energy, c, a, h, q)
-        idle = 0 if value < best else idle + 1
-        best = min(best, value)
-        if gap <= tol * energy or idle >= MAX_IDLE:
-            break
-        entered = _activate(atoms, a, h, q, support, n)
-        # Where no silent atom enters, a support that was solved is the answer; a swept one not yet.
-        if small and entered == n:
-            break
-        n = entered
-    return value, gap
+        worst = _largest_excess(a, q)
+        if worst <= max(GAP_WORTH * widest, negligible):
+            value, gap = _duality_gap(energy, c, a, h, q)
+            idle = 0 if value < best else idle + 1
+            best = min(best, value)
+            # With nothing to enter, a support that was solved is the answer; a swept one not yet.
+            if gap <= tol * energy or idle >= MAX_IDLE or (solved and worst <= negligible):
+                break
+        n = _activate(atoms, a, h, q, support, n, worst)
+    return _duality_gap(energy, c, a, h, q)
 
 
 @_compiled
@@ -209,21 +210,26 @@ def _update(atoms: Atoms, a: Array, h: Array, q: Array, j: int) -> None:
 
 
 @_compiled
-def _activate(atoms: Atoms, a: Array, h: Array, q: Array, support: Ints, n: int) -> int:
-    """Bring in the silent atoms whose correlation leaves [-a/2, a/2] by the most.
-
-    Only those within a share of the largest excess: each one that enters explains its
-    neighbours, and a support of dependent atoms is what makes coding slow.  Returns the new size
-    of the support.
-    """
+def _largest_excess(a: Array, q: Array) -> float:
+    """How far the correlations leave [-a/2, a/2]; on the support they are at its ends."""
     worst = 0.0
+    for j in range(q.size):
+        excess = abs(q[j]) - 0.5 * a[j]
+        worst = excess if excess > worst else worst
+    return worst
+
+
+@_compiled
+def _activate(
+    atoms: Atoms, a: Array, h: Array, q: Array, support: Ints, n: int, worst: float
+) -> int:
+    """Bring in the silent atoms whose excess is at least a share of the largest.
+
+    Only those: each one that enters explains its neighbours, and a support of dependent atoms is
+    what makes coding slow.  Returns the new size of the support.
+    """
     for j in range(h.size):
-        if h[j] == 0.0:
-            worst = max(worst, abs(q[j]) - 0.5 * a[j])
-    if worst <= 0.0:
-        return n
-    for j in range(h.size):
-        if h[j] == 0.0 and abs(q[j]) - 0.5 * a[j] >= ENTRY_SHARE * worst:
+        if abs(q[j]) - 0.5 * a[j] >= ENTRY_SHARE * worst and h[j] == 0.0:
             _update(atoms, a, h, q, j)
             if h[j] != 0.0:
                 support[n] = j
