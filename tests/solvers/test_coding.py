@@ -191,6 +191,23 @@ class TestHardDictionaries:
             assert np.all(coding.gap <= 1e-10 * problem.energy)
             assert problem.violation(coding.h) < 1e-6
 
+    def test_ties_of_every_kind(self) -> None:
+        # Small integers: atoms repeat, depend, and reach zero together, from starts off the mark.
+        rng = np.random.default_rng(0)
+        for _ in range(300):
+            D = rng.integers(-1, 2, size=(4, 7)).astype(np.float64)
+            X = rng.integers(-2, 3, size=(5, 4)).astype(np.float64)
+            problem = Lasso(D, X, np.full(7, 0.5 * rng.integers(1, 5)))
+            coding = problem.solve(rng.integers(-1, 2, size=(5, 7)).astype(np.float64))
+            assert np.all(coding.gap <= TOL * problem.energy)
+            assert problem.violation(coding.h) < 1e-6
+
+    @pytest.mark.parametrize("kind", ["er", "ba"])
+    def test_nearly_equal_scales_with_a_small_penalty(self, kind: str) -> None:
+        # Which of two nearly equal atoms stays is for the fit to say as much as the penalty.
+        problem = heat_lasso(kind, (4.0, 4.0001), 1e-5, n_nodes=60, n_signals=10)
+        assert np.all(problem.solve().gap <= 1e-10 * problem.energy)
+
     def test_supports_too_large_for_a_factor(self, rng: np.random.Generator) -> None:
         D, X = rng.normal(size=(900, 430)) / 30.0, rng.normal(size=(2, 900))
         problem = Lasso(D, X, np.full(430, 1e-2))
