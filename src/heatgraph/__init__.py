@@ -3,7 +3,14 @@
 from importlib.metadata import version
 
 from heatgraph.graph import Graph
-from heatgraph.learners import LearnHeat
+from heatgraph.learners import GraphicalLassoGraph, LearnHeat, SmoothGraph, SpectralTemplates
 
 __version__ = version("heatgraph")
-__all__ = ["Graph", "LearnHeat", "__version__"]
+__all__ = [
+    "Graph",
+    "GraphicalLassoGraph",
+    "LearnHeat",
+    "SmoothGraph",
+    "SpectralTemplates",
+    "__version__",
+]

@@ -17,6 +17,7 @@ from heatgraph.graph import CandidateEdges, Graph
 __all__ = [
     "Names",
     "check_choice",
+    "check_complete",
     "check_number",
     "check_signals",
     "node_names",
@@ -43,6 +44,24 @@ def check_signals(
         ensure_min_features=min_nodes if reset else 1,
         copy=True,
     )
+    return checked
+
+
+def check_complete(estimator: Any, X: Any, *, reset: bool, min_signals: int = 1) -> Array:
+    """``X`` (n_signals, n_nodes) with every entry observed, for methods that need them all."""
+    checked = check_signals(estimator, X, reset=reset)
+    missing = int(np.isnan(checked).sum())
+    name = type(estimator).__name__
+    if missing:
+        raise ValueError(
+            f"X holds NaN in {missing} entries, and {name} takes complete signals only: fill them, "
+            "drop those signals, or use LearnHeat, which reads NaN as not observed."
+        )
+    if len(checked) < min_signals:
+        raise ValueError(
+            f"X has {len(checked)} sample(s), a minimum of {min_signals} signals is required by "
+            f"{name}."
+        )
     return checked
 
 

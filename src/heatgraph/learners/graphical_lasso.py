@@ -1,0 +1,196 @@
+"""GraphicalLassoGraph: the edges of a sparse Gaussian model."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.covariance import GraphicalLasso, GraphicalLassoCV
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted
+
+from heatgraph.graph import CandidateEdges
+from heatgraph.learners.outcome import check_n_edges, store_graph, warn_of_status
+from heatgraph.learners.validation import check_complete, check_number, node_names, unit_of
+from heatgraph.objective.heat import Signals
+from heatgraph.selection.density import HIDDEN_SHARE
+from heatgraph.selection.interpolation import interpolation_errors
+from heatgraph.selection.masked import hide_entries
+from heatgraph.solvers.result import Monitor, Progress, Status
+
+__all__ = ["GraphicalLassoGraph"]
+
+Array = NDArray[np.float64]
+
+SAME = 1e-12  # a standard deviation below this share of a column's size is rounding
+
+
+class GraphicalLassoGraph(BaseEstimator):
+    r"""Read a graph from the sparse precision matrix of a Gaussian model.
+
+    .. math::
+        \min_{\Theta \succ 0} \; \mathrm{tr}(S \Theta) - \log \det \Theta
+        + \alpha \sum_{i \ne j} |\Theta_{ij}|
+
+    by scikit-learn's :class:`~sklearn.covariance.GraphicalLasso`, ``S`` the sample covariance.  A
+    negative entry off the diagonal, a positive partial correlation, is an edge with its absolute
+    value as weight; a Laplacian has no place for positive ones, and they are left out.  The
+    weights are then scaled to trace ``n_nodes``.
+
+    Parameters
+    ----------
+    alpha : float or "auto"
+        Weight of sparsity, in the squared units of ``X``.  "auto" is chosen by the likelihood of
+        held out signals (:class:`~sklearn.covariance.GraphicalLassoCV`, five folds).
+    n_edges : int, optional
+        Keep this many edges in ``graph_``, fewer where fewer were learned.
+    max_iter : int
+        Limit on the iterations.
+    tol : float
+        Stop when the duality gap is no larger.
+    verbose : int
+        1 shows scikit-learn's own report.
+
+    Attributes
+    ----------
+    graph_ : Graph
+        The learned graph, cut, with the node names of ``X``.
+    weights_ : Graph
+        Every edge that was learned, before the cut.
+    laplacian_ : ndarray (n_nodes, n_nodes)
+        Of ``weights_``; its trace is ``n_nodes``, or 0 where no edge was learned.
+    precision_ : ndarray (n_nodes, n_nodes)
+        The precision matrix, in the inverse squared units of ``X``.
+    location_ : ndarray (n_nodes,)
+        The mean signal.
+    objective_ : ndarray
+        Its value after each iteration, of the signals divided by a power of two near their root
+        mean square.
+    status_ : str
+        "converged" or "max_iter".
+    residual_ : float
+        The duality gap.
+    n_iter_ : int
+    alpha_ : float
+        The weight of sparsity used.
+
+    Examples
+    --------
+    >>> from heatgraph.datasets import make_graph, make_heat_signals
+    >>> graph = make_graph("er", 8, random_state=0)
+    >>> X, _ = make_heat_signals(graph, (1.0,), 100, noise_std=0.1, random_state=0)
+    >>> model = GraphicalLassoGraph(alpha=0.01).fit(X)
+    >>> model.graph_.n_nodes, str(model.status_)
+    (8, 'converged')
+    """
+
+    def __init__(
+        self,
+        alpha: float | str = "auto",
+        n_edges: int | None = None,
+        max_iter: int = 200,
+        tol: float = 1e-4,
+        verbose: int = 0,
+    ) -> None:
+        self.alpha = alpha
+        self.n_edges = n_edges
+        self.max_iter = max_iter
+        self.tol = tol
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any = None, *, monitor: Monitor | None = None) -> Self:
+        """Learn the precision matrix and read the graph from it.
+
+        Parameters
+        ----------
+        X : array-like or data frame (n_signals, n_nodes)
+            At least two signals.  The columns of a data frame name the nodes.
+        y : ignored
+        monitor : callable, optional
+            Called once, with a :class:`~heatgraph.solvers.result.Progress` of the end.
+        """
+        names = node_names(X)
+        observations = check_complete(self, X, reset=True, min_signals=2)
+        candidates = CandidateEdges.complete(observations.shape[1])
+        n_edges = check_n_edges(self.n_edges, candidates)
+        unit = unit_of(observations)
+        model = _solve(self, observations / unit, unit)
+        w = np.maximum(candidates.weights(model.precision_), 0.0)
+        if w.any():
+            w *= 0.5 * candidates.n_nodes / w.sum()
+        else:
+            warnings.warn(
+                f"GraphicalLassoGraph: alpha = {model.alpha * unit**2:.3g} leaves no pair of nodes "
+                "with a positive partial correlation, so the graph has no edge; lower alpha, or "
+                "give more signals.",
+                UserWarning,
+                stacklevel=2,
+            )
+        store_graph(self, candidates, w, names, n_edges)
+        self.precision_ = model.precision_ / unit**2
+        self.location_ = model.location_ * unit
+        self.objective_ = np.array([cost for cost, _ in model.costs_])
+        self.residual_ = abs(float(model.costs_[-1][1]))
+        self.status_ = Status.CONVERGED if self.residual_ < self.tol else Status.MAX_ITER
+        self.n_iter_ = len(model.costs_)
+        self.alpha_ = model.alpha * unit**2
+        if monitor is not None:
+            value, edges = float(self.objective_[-1]), self.graph_.n_edges
+            monitor(Progress(self.n_iter_, self.n_iter_, value, edges, self.residual_))
+        warn_of_status(self)
+        return self
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """The share of hidden entries' energy that the model predicts; 0 is predicting zero.
+
+        A quarter of each signal's entries is hidden, always the same ones for the same shape, and
+        predicted by their mean given the rest.
+        """
+        check_is_fitted(self)
+        observations = check_complete(self, X, reset=False)
+        unit = unit_of(observations)
+        centred = np.ascontiguousarray((observations - self.location_).T / unit)
+        part = hide_entries(Signals(centred, None), HIDDEN_SHARE, np.random.default_rng(0))
+        error, _ = interpolation_errors(self.precision_ / np.abs(self.precision_).max(), part)
+        hidden = np.where(part.hidden, observations.T / unit, 0.0)
+        total = float(np.sum(hidden**2))
+        return 1.0 - float(error.sum()) / total if total > 0.0 else 0.0
+
+
+def _solve(estimator: GraphicalLassoGraph, X: Array, unit: float) -> GraphicalLasso:
+    """scikit-learn's fit of signals of unit size, with its own warnings told as ours."""
+    size = np.abs(X).max(axis=0)
+    constant = np.flatnonzero(X.std(axis=0) <= SAME * size)
+    if constant.size:
+        raise ValueError(
+            f"X: column {constant[0]} is constant, so that it has no variance and no precision; "
+            f"drop the {constant.size} such column(s), or use SmoothGraph."
+        )
+    limits: dict[str, Any] = {
+        "max_iter": int(check_number("max_iter", estimator.max_iter, minimum=1, integer=True)),
+        "tol": check_number("tol", estimator.tol, strict=True),
+        "verbose": bool(estimator.verbose),
+    }
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        warnings.simplefilter("ignore", RuntimeWarning)  # of ill-conditioned folds
+        try:
+            alpha = _alpha(estimator, X, unit, limits)
+            return GraphicalLasso(alpha=alpha, **limits).fit(X)
+        except FloatingPointError as error:
+            raise ValueError(
+                "alpha is too small for the covariance of X, which is nearly singular: raise "
+                "alpha, give more signals, or drop columns that repeat others."
+            ) from error
+
+
+def _alpha(estimator: GraphicalLassoGraph, X: Array, unit: float, limits: dict[str, Any]) -> float:
+    if not isinstance(estimator.alpha, str):
+        return check_number("alpha", estimator.alpha, strict=True) / unit**2
+    if estimator.alpha != "auto":
+        raise ValueError(f'alpha must be a number > 0 or "auto", got {estimator.alpha!r}.')
+    folds = min(5, len(X))
+    return float(GraphicalLassoCV(cv=folds, **limits).fit(X).alpha_)

@@ -1,0 +1,105 @@
+"""GraphicalLassoGraph: the contract of an estimator, and input that does not serve."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.covariance import GraphicalLasso, GraphicalLassoCV
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import GridSearchCV
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from heatgraph import GraphicalLassoGraph
+
+
+@pytest.fixture(scope="module")
+def signals():
+    """A Gaussian Markov chain of 8 nodes: its precision is that of a path."""
+    rng = np.random.default_rng(0)
+    precision = 2.5 * np.eye(8) - np.eye(8, k=1) - np.eye(8, k=-1)
+    return rng.multivariate_normal(np.zeros(8), np.linalg.inv(precision), 300)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
+@pytest.mark.filterwarnings("ignore:GraphicalLassoGraph")
+@parametrize_with_checks([GraphicalLassoGraph(), GraphicalLassoGraph(alpha=0.1)])
+def test_scikit_learn_accepts_it(estimator, check):
+    check(estimator)
+
+
+def test_the_chain_is_found(signals):
+    model = GraphicalLassoGraph(n_edges=7).fit(signals)
+    assert model.status_ == "converged"
+    assert model.graph_.edges.tolist() == [[k, k + 1] for k in range(7)]
+    assert np.trace(model.laplacian_) == pytest.approx(8.0)
+    assert model.weights_.laplacian().toarray() == pytest.approx(model.laplacian_)
+
+
+def test_it_is_the_model_of_scikit_learn(signals):
+    ours = GraphicalLassoGraph(alpha=0.05).fit(signals)
+    assert ours.precision_ == pytest.approx(GraphicalLasso(alpha=0.05).fit(signals).precision_,
+                                            abs=1e-3)  # fmt: skip
+    chosen = GraphicalLassoCV(cv=5).fit(signals).alpha_
+    assert GraphicalLassoGraph().fit(signals).alpha_ == pytest.approx(chosen, rel=0.3)
+
+
+def test_results_do_not_depend_on_the_unit(signals):
+    one = GraphicalLassoGraph().fit(signals)
+    other = GraphicalLassoGraph().fit(1e-120 * signals)
+    assert other.laplacian_ == pytest.approx(one.laplacian_, abs=0.05)
+    assert other.score(1e-120 * signals) == pytest.approx(one.score(signals), abs=1e-2)
+    exact = GraphicalLassoGraph().fit(2.0**-300 * signals)
+    assert exact.laplacian_ == pytest.approx(one.laplacian_, abs=1e-12)
+
+
+def test_score_and_tools(signals):
+    frame = pd.DataFrame(signals, columns=list("abcdefgh"))
+    model = GraphicalLassoGraph(alpha=0.05).fit(frame)
+    assert model.graph_.names == tuple("abcdefgh")
+    # The mean of an entry given its neighbours in the chain explains a third of its variance.
+    assert 0.15 < model.score(frame) < 0.6
+    search = GridSearchCV(clone(model), {"alpha": [0.02, 0.2]}, cv=3).fit(frame)
+    assert search.best_params_ == {"alpha": 0.02}
+
+
+def test_no_edge_is_said(signals):
+    with pytest.warns(UserWarning, match="no edge; lower alpha"):
+        model = GraphicalLassoGraph(alpha=100.0).fit(signals)
+    assert model.graph_.n_edges == 0
+    assert not model.laplacian_.any()
+
+
+def test_stopping_early_is_said(signals):
+    with pytest.warns(ConvergenceWarning, match="GraphicalLassoGraph.*max_iter"):
+        model = GraphicalLassoGraph(alpha=1e-3, max_iter=1, tol=1e-12).fit(signals)
+    assert model.status_ == "max_iter"
+
+
+def test_fewer_signals_than_nodes_will_do(signals):
+    model = GraphicalLassoGraph(alpha=0.1).fit(signals[:5])
+    assert np.isfinite(model.laplacian_).all()
+
+
+RANDOM = np.random.default_rng(1).standard_normal((20, 4))
+
+
+@pytest.mark.parametrize(
+    ("X", "parameters", "message"),
+    [
+        (np.where(np.eye(4) > 0, np.nan, 1.0), {}, "NaN in 4 entries.*LearnHeat"),
+        (RANDOM[:, :1], {}, "minimum of 2"),
+        (RANDOM[:1], {}, "minimum of 2 signals"),
+        (np.zeros((5, 4)), {}, "column 0 is constant.*drop the 4"),
+        (np.column_stack([RANDOM, np.full(20, 0.1)]), {}, "column 4 is constant.*drop the 1"),
+        (RANDOM, {"alpha": "best"}, 'alpha must be a number > 0 or "auto"'),
+        (RANDOM, {"alpha": -1.0}, "alpha must be a finite number > 0"),
+        (RANDOM, {"n_edges": 7}, "n_edges must be at most the 6 pairs"),
+        (RANDOM, {"max_iter": 0}, "max_iter must be an integer >= 1"),
+        (RANDOM, {"tol": 0.0}, "tol must be a finite number > 0"),
+    ],
+)
+def test_bad_input_is_named(X, parameters, message):
+    with pytest.raises(ValueError, match=message):
+        GraphicalLassoGraph(**parameters).fit(X)

@@ -1,0 +1,163 @@
+"""SpectralTemplates: the contract of an estimator, its choices, and input that does not serve."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from heatgraph import Graph, SpectralTemplates
+from heatgraph.datasets import make_graph, make_heat_signals
+from heatgraph.metrics import edge_scores
+
+FORMS = ["penalised", "epsilon"]
+
+
+@pytest.fixture(scope="module")
+def truth():
+    return make_graph("er", 15, random_state=3)
+
+
+@pytest.fixture(scope="module")
+def signals(truth):
+    return make_heat_signals(truth, (2.5, 4.0), 150, random_state=3)[0]
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
+@pytest.mark.filterwarnings("ignore:SpectralTemplates. .* signals have a covariance of rank")
+@parametrize_with_checks([SpectralTemplates(), SpectralTemplates(form="epsilon")])
+def test_scikit_learn_accepts_it(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_fit_holds_its_results(truth, signals, form):
+    model = SpectralTemplates(form=form).fit(signals)
+    assert model.status_ == "converged"
+    assert np.trace(model.laplacian_) == pytest.approx(15.0)
+    assert model.weights_.laplacian().toarray() == pytest.approx(model.laplacian_)
+    assert model.graph_ == model.weights_.cut(weight=1e-4)
+    assert (np.diff(model.objective_) <= 1e-9).all()
+    A = model.eigenvectors_.T @ model.laplacian_ @ model.eigenvectors_
+    assert model.eps_ == pytest.approx(np.linalg.norm(A - np.diag(np.diag(A))))
+    assert edge_scores(truth, model.graph_).f_measure > 0.9
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("n_edges", [12, 25])
+def test_number_of_edges_is_met(signals, form, n_edges):
+    model = SpectralTemplates(form=form, n_edges=n_edges).fit(signals)
+    assert model.graph_.n_edges == n_edges
+    assert model.weights_.cut(weight=1e-4).n_edges <= n_edges + 3
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_results_do_not_depend_on_the_unit(signals, form):
+    one = SpectralTemplates(form=form).fit(signals)
+    other = SpectralTemplates(form=form).fit(1e-170 * signals)
+    assert other.laplacian_ == pytest.approx(one.laplacian_, abs=1e-6)
+    assert (other.penalty_, other.eps_) == pytest.approx((one.penalty_, one.eps_), rel=1e-6)
+
+
+def test_a_parameter_given_is_used(signals):
+    assert SpectralTemplates(penalty=2.0).fit(signals).penalty_ == 2.0
+    assert SpectralTemplates(form="epsilon", eps=0.9).fit(signals).eps_ == pytest.approx(0.9)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("kind", ["rbf", "er", "ba"])
+def test_known_eigenvectors_find_the_graph(form, kind):
+    """Exact ones do not identify it: the smoothness of a few noisy signals decides."""
+    graph = make_graph(kind, 15, random_state=0).normalized()
+    X, _ = make_heat_signals(graph, (2.5, 4.0), 10, noise_std=0.02, random_state=0)
+    V = np.linalg.eigh(graph.laplacian().toarray())[1]
+    learned = SpectralTemplates(form=form, eigenvectors=V).fit(X).graph_
+    assert edge_scores(graph, learned).f_measure > 0.95
+
+
+def test_the_edge_between_twins_has_the_eigenvectors_too():
+    """Nodes 0 and 1 have the same neighbours, so that exact eigenvectors do not tell."""
+    graph = Graph([(0, 2), (1, 2), (2, 3), (3, 4)], np.ones(4)).normalized()
+    V = np.linalg.eigh(graph.laplacian().toarray())[1]
+    alone = Graph([(0, 1)], [1.0], 5).normalized().laplacian().toarray()
+    A = V.T @ alone @ V
+    assert A - np.diag(np.diag(A)) == pytest.approx(np.zeros((5, 5)), abs=1e-12)
+    model = SpectralTemplates(eigenvectors=V, init=Graph([(0, 1)], [1.0], 5)).fit(np.eye(5) + V)
+    assert model.graph_.edges.tolist() == [[0, 1]]
+
+
+def test_init_names_the_start(truth, signals):
+    V = np.linalg.eigh(truth.laplacian().toarray())[1]
+    model = SpectralTemplates(eigenvectors=V, init=truth).fit(signals)
+    assert edge_scores(truth, model.graph_).f_measure == 1.0
+
+
+def test_names_and_tools(signals):
+    frame = pd.DataFrame(signals, columns=[f"node{k}" for k in range(15)])
+    pipeline = make_pipeline(FunctionTransformer(), SpectralTemplates(candidates=8))
+    model = clone(pipeline).fit(frame)[-1]
+    assert model.graph_.names == tuple(frame.columns)
+
+
+def test_too_few_signals_are_said(signals):
+    with pytest.warns(UserWarning, match="14 signals have a covariance of rank 14"):
+        model = SpectralTemplates().fit(signals[:14])
+    assert model.status_ == "converged"
+
+
+def test_one_signal_gives_a_graph_and_a_warning(signals):
+    with pytest.warns(UserWarning, match="rank 1"):
+        assert SpectralTemplates().fit(signals[:1]).graph_.n_edges > 0
+
+
+def test_a_node_without_signal_is_isolated(signals):
+    """It has an eigenvector of its own, which only an isolated node has."""
+    X = signals.copy()
+    X[:, 3] = 0.0
+    model = SpectralTemplates().fit(X)
+    assert model.laplacian_[3, 3] < 1e-6
+    assert model.graph_.n_nodes == 15
+
+
+def test_a_constant_column_is_no_obstacle(signals):
+    X = signals.copy()
+    X[:, 3] = 1.0
+    assert np.isfinite(SpectralTemplates().fit(X).laplacian_).all()
+
+
+def test_repeated_columns_leave_the_covariance_short_of_rank(signals):
+    X = np.hstack([signals, signals[:, :2]])
+    assert np.isfinite(SpectralTemplates().fit(X).laplacian_).all()
+
+
+NAN = np.where(np.eye(4) > 0, np.nan, 1.0)
+X5 = np.diag([1.0, 2.0, 3.0, 4.0]) + 0.1
+
+
+@pytest.mark.parametrize(
+    ("X", "parameters", "message"),
+    [
+        (NAN, {}, "NaN in 4 entries.*LearnHeat"),
+        (np.ones((5, 1)), {}, "minimum of 2"),
+        (np.zeros((5, 4)), {}, "X holds no signal"),
+        (np.eye(4), {}, "all eigenvalues equal"),
+        (X5, {"form": "loud"}, "form must be one of"),
+        (X5, {"penalty": "best"}, 'penalty must be a number > 0 or "auto"'),
+        (X5, {"penalty": 0.0}, "penalty must be a finite number > 0"),
+        (X5, {"form": "epsilon", "eps": 1e-9}, "eps = 1e-09 is infeasible.*raise eps"),
+        (X5, {"eigenvectors": np.eye(3)}, r"eigenvectors must be \(4, 4\)"),
+        (X5, {"eigenvectors": np.ones((4, 4))}, "eigenvectors: .*orthonormal"),
+        (X5, {"n_edges": 7}, "n_edges must be at most the 6 pairs"),
+        (X5, {"n_reweights": 0}, "n_reweights must be an integer >= 1"),
+        (X5, {"delta": 0.0}, "delta must be a finite number > 0"),
+        (X5, {"init": "random"}, "init must be a Graph on the 4 nodes"),
+        (X5, {"init": make_graph("ring", 5, 0)}, "init must be a Graph on the 4 nodes"),
+    ],
+)
+def test_bad_input_is_named(X, parameters, message):
+    with pytest.raises(ValueError, match=message):
+        SpectralTemplates(**parameters).fit(X)
