@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from heatgraph.files import read_arrays, write_arrays
 from heatgraph.graph import Graph
 from heatgraph.graph.storage import is_plain, names_from_json
-from heatgraph.learners import LearnHeat
+from heatgraph.learners import GraphicalLassoGraph, LearnHeat, SmoothGraph, SpectralTemplates
 from heatgraph.objective.atoms import ATOMS
 from heatgraph.solvers.result import Status
 
@@ -60,6 +60,16 @@ def _check_learn_heat(model: Any) -> None:
         raise ValueError("its scales or penalties are negative")
     if not isinstance(model.n_jobs, int | None):
         raise ValueError(f"its n_jobs is {model.n_jobs!r}, not a number")
+    _check_laplacian(model)
+
+
+def _check_smooth_graph(model: Any) -> None:
+    if not isinstance(model.alpha, int | float) or not model.alpha > 0:
+        raise ValueError(f"its alpha is {model.alpha!r}, not a number > 0")
+    _check_laplacian(model)
+
+
+def _check_laplacian(model: Any) -> None:
     L = model.laplacian_
     if not np.allclose(L, model.weights_.laplacian().toarray(), atol=1e-9 * np.abs(L).max()):
         raise ValueError("its Laplacian is not that of its weights")
@@ -73,6 +83,27 @@ KINDS = {
         numbers={"residual_": float, "n_iter_": int, "alpha_": float, "beta_": float},
         check=_check_learn_heat,
     ),
+    "SmoothGraph": Kind(
+        SmoothGraph,
+        graphs=("graph_", "weights_"),
+        arrays={"laplacian_": "NN", "objective_": "T"},
+        numbers={"residual_": float, "n_iter_": int, "beta_": float},
+        check=_check_smooth_graph,
+    ),
+    "SpectralTemplates": Kind(
+        SpectralTemplates,
+        graphs=("graph_", "weights_"),
+        arrays={"laplacian_": "NN", "eigenvectors_": "NN", "objective_": "T"},
+        numbers={"residual_": float, "n_iter_": int, "penalty_": float, "eps_": float},
+        check=_check_laplacian,
+    ),
+    "GraphicalLassoGraph": Kind(
+        GraphicalLassoGraph,
+        graphs=("graph_", "weights_"),
+        arrays={"laplacian_": "NN", "precision_": "NN", "location_": "N", "objective_": "T"},
+        numbers={"residual_": float, "n_iter_": int, "alpha_": float},
+        check=_check_laplacian,
+    ),
 }
 
 
@@ -82,7 +113,7 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> None:
     Parameters
     ----------
     model : estimator
-        A fitted :class:`~heatgraph.learners.LearnHeat`.
+        A fitted estimator of :mod:`heatgraph.learners`.
     path : str or path-like
         The file; by custom it ends in ``.npz``.
 

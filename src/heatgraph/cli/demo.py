@@ -98,7 +98,7 @@ def demo(
             write_pictures(folder, example, model, found.sources[0], voice)
             summary = {
                 "command": "demo",
-                **summary_of(model),
+                **summary_of(model, example.signals),
                 "true_edges": example.graph.n_edges,
                 "scores": edge_scores(example.graph, model.graph_)._asdict(),
                 "new_signals": located(example, found.sources),
@@ -106,7 +106,7 @@ def demo(
             }
             summary["files"] = [*listed(folder, output), str(output / "summary.json")]
             write_summary(folder, summary)
-        voice.show(summary, [*human(model), *comparison(summary), *tour(output)])
+        voice.show(summary, [*human(model, example.signals), *comparison(summary), *tour(output)])
     if model.status_ == Status.INTERRUPTED:
         raise typer.Exit(INTERRUPTED)
 

@@ -25,17 +25,29 @@ from heatgraph.cli.results import (
     write_summary,
 )
 from heatgraph.cli.tables import SignalTable, TableOptions, read_pairs, read_signals
-from heatgraph.learners import LearnHeat
+from heatgraph.learners import GraphicalLassoGraph, LearnHeat, SmoothGraph, SpectralTemplates
 from heatgraph.solvers.result import Status
 
 __all__ = ["fit", "learn", "summary_of"]
 
+METHODS: dict[str, type[Any]] = {
+    "heat": LearnHeat,
+    "smooth": SmoothGraph,
+    "templates": SpectralTemplates,
+    "glasso": GraphicalLassoGraph,
+}
+# Where an option is not called like the parameter that it sets.
+OPTIONS = {"learn_scales": "--hold-scales", "n_jobs": "--jobs", "random_state": "--seed"}
+PARAMETERS = ("alpha", "beta", "penalty", "eps")  # that a fit may have chosen
 SIGNALS = "Signals as CSV, Parquet or NPY: a row a signal, a column a node."
 
 
 def learn(
     signals: Annotated[Path, typer.Argument(help=SIGNALS)],
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the results.")],
+    method: Annotated[
+        str, typer.Option(help="What signals are taken to be: heat, smooth, templates or glasso.")
+    ] = "heat",
     alpha: Annotated[str, typer.Option(help="Price of a source: a number or auto.")] = "auto",
     beta: Annotated[str, typer.Option(help="Price of uneven weights: a number or auto.")] = "auto",
     scales: Annotated[
@@ -83,8 +95,8 @@ def learn(
     voice = Voice(json, quiet)
     with errors_reported(debug):
         times = _scales(scales)
-        limits: dict[str, Any] = {"max_iter": max_iter, "tol": tol}
-        model = LearnHeat(
+        model = _estimator(
+            method,
             n_scales=_n_scales(times, n_scales),
             alpha=_penalty("--alpha", alpha),
             beta=_penalty("--beta", beta),
@@ -92,42 +104,43 @@ def learn(
             learn_scales=not hold_scales,
             atoms=atoms,
             solver=solver,
+            candidates=candidates,
             n_edges=n_edges,
             n_jobs=jobs,
+            max_iter=max_iter,
+            tol=tol,
             random_state=seed,
-            **{key: value for key, value in limits.items() if value is not None},
         )
         with result_folder(output, force) as folder:
             table = read_signals(signals, TableOptions(index_column, transpose, header, decimal))
             voice.note("; ".join(table.notes) + ".")
-            model.candidates = _candidates(candidates, table)
+            if candidates is not None:
+                model.candidates = _candidates(candidates, table)
             fit(model, table, voice)
             write_fit(folder, model, table, voice)
-            summary = {"command": "learn", "signals_file": str(signals), **summary_of(model)}
+            summary = {"command": "learn", "signals_file": str(signals), **summary_of(model, table)}
             summary["files"] = [*listed(folder, output), str(output / "summary.json")]
             write_summary(folder, summary)
-        voice.show(summary, [*human(model), f"Results are in {output}"])
+        voice.show(summary, [*human(model, table), f"Results are in {output}"])
     if model.status_ == Status.INTERRUPTED:
         raise typer.Exit(INTERRUPTED)
 
 
-def fit(model: LearnHeat, table: SignalTable, voice: Voice) -> None:
+def fit(model: Any, table: SignalTable, voice: Voice) -> None:
     """Fit with a bar; Ctrl-C ends it with the best so far."""
     with voice.warnings_told(), voice.progress() as bar:
         model.fit(table.frame, monitor=bar)
 
 
-def summary_of(model: LearnHeat) -> dict[str, Any]:
+def summary_of(model: Any, table: SignalTable) -> dict[str, Any]:
     """A fit, for a machine."""
     return {
-        "n_signals": len(model.sources_),
+        "method": next(name for name, kind in METHODS.items() if type(model) is kind),
+        "n_signals": len(table.values),
         "n_nodes": model.graph_.n_nodes,
         "n_edges": model.graph_.n_edges,
         "n_components": model.graph_.n_components(),
-        "scales": model.scales_.tolist(),
-        "alpha": model.alpha_,
-        "beta": model.beta_,
-        "sources_per_signal": float(np.count_nonzero(model.sources_) / len(model.sources_)),
+        **_chosen(model),
         "objective": float(model.objective_[-1]),
         "status": str(model.status_),
         "advice": model.status_.advice,
@@ -137,18 +150,48 @@ def summary_of(model: LearnHeat) -> dict[str, Any]:
     }
 
 
-def human(model: LearnHeat) -> list[Any]:
+def _chosen(model: Any) -> dict[str, Any]:
+    """The parameters that the fit used, and the sources where there are any."""
+    chosen = {key: getattr(model, f"{key}_") for key in PARAMETERS if hasattr(model, f"{key}_")}
+    if isinstance(model, LearnHeat):
+        per_signal = float(np.count_nonzero(model.sources_) / len(model.sources_))
+        chosen |= {"scales": model.scales_.tolist(), "sources_per_signal": per_signal}
+    return chosen
+
+
+def human(model: Any, table: SignalTable) -> list[Any]:
     """A fit, for a reader."""
-    facts = summary_of(model)
-    times = ", ".join(f"{tau:.3g}" for tau in facts["scales"])
+    facts = summary_of(model, table)
+    sources = ""
+    if "scales" in facts:
+        times = ", ".join(f"{tau:.3g}" for tau in facts["scales"])
+        sources = f", {facts['sources_per_signal']:.2g} sources each, at scales {times}"
+    chosen = [f"{key} {facts[key]:.3g}" for key in PARAMETERS if key in facts]
     return [
         f"Learned a graph of {facts['n_nodes']} nodes and {facts['n_edges']} edges from "
-        f"{facts['n_signals']} signals, {facts['sources_per_signal']:.2g} sources each.",
-        f"Scales {times}; alpha {facts['alpha']:.3g}, beta {facts['beta']:.3g}.",
+        f"{facts['n_signals']} signals{sources}.",
+        f"Parameters: {', '.join(chosen)}.",
         f"Status: {facts['status']} after {facts['n_iter']} iterations, residual "
         f"{facts['residual']:.1e}. {_advice(facts['advice'])}",
         edge_table(facts["strongest_edges"][:5]),
     ]
+
+
+def _estimator(method: str, **parameters: Any) -> Any:
+    """The estimator of the method with what was given; what it does not have is an error."""
+    if method not in METHODS:
+        raise ValueError(f"--method must be one of {', '.join(METHODS)}; got {method!r}")
+    usual = LearnHeat().get_params()
+    given = {
+        key: value
+        for key, value in parameters.items()
+        if value is not None and (method == "heat" or value != usual[key])
+    }
+    known = METHODS[method]().get_params()
+    foreign = [OPTIONS.get(key, f"--{key.replace('_', '-')}") for key in given if key not in known]
+    if foreign:
+        raise ValueError(f"{', '.join(foreign)} has no meaning with --method {method}")
+    return METHODS[method](**given)
 
 
 def _advice(text: str) -> str:

@@ -62,7 +62,8 @@ def write_fit(folder: Path, model: Any, table: SignalTable, voice: Voice) -> Non
     save_model(model, folder / MODEL)
     model.graph_.save(folder / "edges.csv")
     model.graph_.save(folder / "graph.graphml")
-    write_sources(folder / "sources.csv", source_rows(model, model.sources_, table))
+    if hasattr(model, "sources_"):
+        write_sources(folder / "sources.csv", source_rows(model, model.sources_, table))
     draw(folder / "graph.png", (7.0, 5.5), lambda ax: plot_graph(model.graph_, ax=ax), voice)
     draw(
         folder / "convergence.png",

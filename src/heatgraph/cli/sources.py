@@ -61,6 +61,11 @@ def sources(
     voice = Voice(json, quiet)
     with errors_reported(debug):
         model = load_model(model_file / MODEL if model_file.is_dir() else model_file)
+        if not isinstance(model, LearnHeat):
+            raise ValueError(
+                f"{model_file} holds a {type(model).__name__}, a model without sources; learn one "
+                "with --method heat"
+            )
         names = model.graph_.names
         nodes = None if names is None else tuple(map(str, names))
         options = TableOptions(index_column, transpose, header, decimal, nodes)
