@@ -82,8 +82,11 @@ def test_every_fitted_attribute_comes_back(model, whole):
         if isinstance(value, np.ndarray):
             assert other.dtype == value.dtype
             assert np.array_equal(other, value)
+        elif isinstance(value, pd.DataFrame):
+            pd.testing.assert_frame_equal(other, value)
         else:
             assert other == value, name
+    assert isinstance(model.selection_, pd.DataFrame)
     assert loaded.status_.advice
 
 

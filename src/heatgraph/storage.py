@@ -14,6 +14,7 @@ from importlib.metadata import version
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
@@ -22,6 +23,7 @@ from heatgraph.graph import Graph
 from heatgraph.graph.storage import is_plain, names_from_json
 from heatgraph.learners import GraphicalLassoGraph, LearnHeat, SmoothGraph, SpectralTemplates
 from heatgraph.objective.atoms import ATOMS
+from heatgraph.solvers.majorise import PENALTIES
 from heatgraph.solvers.result import Status
 
 __all__ = ["load_model", "save_model"]
@@ -43,7 +45,8 @@ class Kind:
     """How the fitted attributes of an estimator are stored.
 
     ``arrays`` gives each a letter a dimension: the same letter is the same size throughout, ``N``
-    the number of nodes.  ``graphs`` are on these nodes; ``numbers`` are of the type given.
+    the number of nodes.  ``graphs`` are on these nodes; ``numbers`` are of the type given;
+    ``tables`` are data frames of numbers, or None.
     """
 
     estimator: type[Any]
@@ -51,11 +54,14 @@ class Kind:
     arrays: Mapping[str, str]
     numbers: Mapping[str, type]
     check: Callable[[Any], None]
+    tables: tuple[str, ...] = ()
 
 
 def _check_learn_heat(model: Any) -> None:
     if model.atoms not in ATOMS:
         raise ValueError(f"its atoms are {model.atoms!r}, not one of {', '.join(ATOMS)}")
+    if model.penalty not in ("auto", *PENALTIES):
+        raise ValueError(f"its penalty is {model.penalty!r}, not one of {', '.join(PENALTIES)}")
     if (model.scales_ < 0).any() or not model.alpha_ >= 0 or not model.beta_ >= 0:
         raise ValueError("its scales or penalties are negative")
     if not isinstance(model.n_jobs, int | None):
@@ -80,8 +86,15 @@ KINDS = {
         LearnHeat,
         graphs=("graph_", "weights_"),
         arrays={"laplacian_": "NN", "scales_": "S", "sources_": "MSN", "objective_": "T"},
-        numbers={"residual_": float, "n_iter_": int, "alpha_": float, "beta_": float},
+        numbers={
+            "residual_": float,
+            "n_iter_": int,
+            "alpha_": float,
+            "beta_": float,
+            "cut_": float,
+        },
         check=_check_learn_heat,
+        tables=("selection_",),
     ),
     "SmoothGraph": Kind(
         SmoothGraph,
@@ -164,6 +177,7 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> None:
         "numbers": {
             key: _number(type_(getattr(model, key))) for key, type_ in kind.numbers.items()
         },
+        "tables": {key: _encode_table(getattr(model, key)) for key in kind.tables},
         "n_nodes": model.graph_.n_nodes,
         "names": _plain_names(model.graph_.names),
         "feature_names": None if feature_names is None else list(map(str, feature_names)),
@@ -293,6 +307,29 @@ def _decode(key: str, value: Any, arrays: Mapping[str, NDArray[Any]]) -> Any:
     raise ValueError(f"its parameter {key} is not one that heatgraph writes")
 
 
+def _encode_table(table: pd.DataFrame | None) -> Any:
+    """Columns of numbers, where JSON has null for NaN: a cell that does not apply."""
+    if table is None:
+        return None
+    columns = {}
+    for name in table.columns:
+        values = table[name].tolist()
+        columns[str(name)] = [None if math.isnan(value) else value for value in values]
+    return columns
+
+
+def _decode_table(name: str, columns: Any) -> pd.DataFrame | None:
+    if columns is None:
+        return None
+    if not isinstance(columns, dict) or not all(isinstance(c, list) for c in columns.values()):
+        raise ValueError(f"its {name} is not a table")
+    cells = [cell for column in columns.values() for cell in column]
+    if not all(cell is None or type(cell) in (int, float) for cell in cells):
+        raise ValueError(f"its {name} holds something else than numbers")
+    frame = pd.DataFrame(columns)
+    return frame.astype({key: float for key in frame.columns if frame[key].isna().any()})
+
+
 def _expected(header: dict[str, Any]) -> dict[str, tuple[str, int]]:
     """The fields that a model with this header may have."""
     types = {"parameters": dict, "numbers": dict, "n_nodes": int, "status": str, "estimator": str}
@@ -338,6 +375,8 @@ def _assemble(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Any:
         setattr(model, name, arrays[name].copy())
     for name, type_ in kind.numbers.items():
         setattr(model, name, _read_number(name, header["numbers"].get(name), type_))
+    for name in kind.tables:
+        setattr(model, name, _decode_table(name, header.get("tables", {}).get(name)))
     model.status_ = _read_status(header["status"])
     model.n_features_in_ = n_nodes
     _set_feature_names(model, header.get("feature_names"), n_nodes)

@@ -3,31 +3,40 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
+from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from heatgraph.graph import CandidateEdges, Graph
-from heatgraph.learners.parameters import HeatParameters, n_threads, resolve
-from heatgraph.learners.progress import progress_monitor
-from heatgraph.learners.validation import check_signals, node_names, unit_of
+from heatgraph.graph import CandidateEdges
+from heatgraph.learners.fitting import Fit, fit_heat, refit
+from heatgraph.learners.outcome import CUT, store_graph, warn_of_status
+from heatgraph.learners.parameters import PENALTY_OF, HeatParameters, n_threads, resolve
+from heatgraph.learners.progress import progress_monitor, selection_bar
+from heatgraph.learners.validation import (
+    Names,
+    check_number,
+    check_signals,
+    node_names,
+    unit_of,
+)
 from heatgraph.objective.atoms import ATOMS
 from heatgraph.objective.heat import Dictionary, HeatObjective, Signals
+from heatgraph.selection.cut import cut_weights
 from heatgraph.selection.masked import hide_entries, prediction_errors
-from heatgraph.solvers.heat import as_sources, code_signals, solve_heat
-from heatgraph.solvers.paper import solve_paper
-from heatgraph.solvers.result import Monitor, Solution, Status
+from heatgraph.solvers.heat import as_sources
+from heatgraph.solvers.majorise import PENALTIES, Coder
+from heatgraph.solvers.result import Monitor
 
 __all__ = ["LearnHeat", "SourceCodes"]
 
 Array = NDArray[np.float64]
 
-PAPER_CUT = 1e-4  # the paper ignores entries of the Laplacian below this
+COLLAPSED = 1e-2  # a scale below this moves no heat
 MERGED = 1e-2  # two scales this near, relatively, are one
 HIDDEN_SHARE = 0.25
 
@@ -45,23 +54,27 @@ class LearnHeat(TransformerMixin, BaseEstimator):
 
     .. math::
         \min_{L, H, \tau} \; \Big\| X - \sum_s e^{-\tau_s L} H_s \Big\|_F^2
-        + \alpha \sum_{s, i, m} \omega_{si} |H_{sim}| + \beta \|L\|_F^2
+        + \sum_{s, i, m} p(\omega_{si} |H_{sim}|) + \beta \|L\|_F^2
 
-    over valid Laplacians of trace ``n_nodes`` and scales ``tau >= 0``.  With ``atoms="raw"``,
-    ``omega = 1``, this is the problem of Thanou, Dong, Kressner and Frossard, "Learning heat
-    diffusion graphs" (2017); with ``atoms="unit"`` an atom costs its norm,
-    ``omega_si = ||exp(-tau_s L) delta_i||``, without which the scales are not identified.
+    over valid Laplacians of trace ``n_nodes`` and scales ``tau >= 0``.  ``LearnHeat()`` chooses
+    everything from the signals.  With ``atoms="raw"`` (``omega = 1``, ``p(u) = alpha u``) this is
+    the problem of Thanou, Dong, Kressner and Frossard, "Learning heat diffusion graphs" (2017).
+    With ``atoms="unit"`` an atom costs its norm, ``omega_si = ||exp(-tau_s L) delta_i||``, without
+    which the scales are not identified, and ``p(u) = alpha^2 log(1 + u / alpha)``, which finds
+    the sources without shrinking them.
 
     Parameters
     ----------
-    n_scales : int
-        Number of diffusion scales.
+    n_scales : int or "auto"
+        Number of diffusion scales; "auto" chooses among 1, 2 and 3.
     alpha : float or "auto"
         Weight of the sparsity of the sources, in the units of ``X``.
     beta : float or "auto"
-        Weight of the spread of the edge weights, in the squared units of ``X``.
+        Weight of the spread of the edge weights, in the squared units of ``X``.  "auto" chooses
+        by masked prediction: signals are held out, a quarter of their entries is hidden, and
+        what predicts those best is kept, the sparsest within one standard error.
     scales : sequence of float, optional
-        The scales to start from, or to hold.
+        The scales to hold, or another start to learn them from.
     learn_scales : bool
         Whether the scales are learned too.
     atoms : {"unit", "raw"}
@@ -72,33 +85,44 @@ class LearnHeat(TransformerMixin, BaseEstimator):
     candidates : optional
         The pairs that may be edges: None for all, a number of nearest neighbours, an edge list,
         a mask, a Graph.
-    n_edges : int, optional
-        Keep this many edges in ``graph_``.
+    n_edges : int or str, optional
+        Keep this many edges in ``graph_``, or a multiple of the nodes such as "4N"; beta, where
+        it is "auto", is chosen to give about as many.
     n_jobs : int, optional
-        Threads that code the signals.  Any number gives the same result.
+        Processes for the choice of parameters, threads for the coding of signals.  Any number
+        gives the same result.
     max_iter : int
-        Limit on the iterations.
+        Limit on the iterations of the fit.
     tol : float
         Stop when the gradient promises no larger relative fall of the objective.  (For
         ``solver="paper"``: the paper's own rule, an absolute change of the objective.)
     random_state : int, Generator or None
-        Seed of the random start, where ``init="random"``.
+        Seed of the folds, the hidden entries and the random start.  None repeats, too.
     verbose : int
         1 shows a progress bar.
     init : {"uniform", "random"} or Graph
         The graph to start from.
+    penalty : {"auto", "log", "l1"}
+        ``p`` above; "auto" is "log" for unit atoms and "l1", the paper's, for raw ones.
+    cut : "auto" or float
+        Where ``graph_`` cuts the weights.  "auto" separates them into noise and edges for
+        ``penalty="log"``, and is the paper's 1e-4 for "l1".
+    n_bootstrap : int
+        Refit this many resamples of the signals; ``graph_.confidence`` is then the share of them
+        in which each edge was found.
 
     Attributes
     ----------
     graph_ : Graph
         The learned graph, cut, with the node names of ``X``.
-    laplacian_ : ndarray (n_nodes, n_nodes)
-        The learned Laplacian before the cut; its trace is ``n_nodes``.
     weights_ : Graph
         Every edge that was learned, before the cut.
+    laplacian_ : ndarray (n_nodes, n_nodes)
+        The learned Laplacian before the cut; its trace is ``n_nodes``.
     scales_ : ndarray (n_scales,)
         Ascending; two that met are reported as one.
     sources_ : ndarray (n_signals, n_scales, n_nodes)
+        What each signal diffused from.
     objective_ : ndarray
         Its history, the start first and the final value last.
     status_ : str
@@ -106,8 +130,13 @@ class LearnHeat(TransformerMixin, BaseEstimator):
     residual_ : float
         Relative fall of the objective that the gradient still promises.
     n_iter_ : int
+        Iterations of the fit.
     alpha_, beta_ : float
         The penalties used.
+    selection_ : DataFrame or None
+        All that was tried: ``missed`` is the share of hidden energy that was not predicted.
+    cut_ : float
+        The weight at which ``graph_`` was cut.
 
     Examples
     --------
@@ -125,7 +154,7 @@ class LearnHeat(TransformerMixin, BaseEstimator):
 
     def __init__(
         self,
-        n_scales: int = 2,
+        n_scales: int | str = 2,
         alpha: float | str = "auto",
         beta: float | str = "auto",
         scales: Any = None,
@@ -133,13 +162,16 @@ class LearnHeat(TransformerMixin, BaseEstimator):
         atoms: str = "unit",
         solver: str = "auto",
         candidates: Any = None,
-        n_edges: int | None = None,
+        n_edges: int | str | None = None,
         n_jobs: int | None = None,
         max_iter: int = 1000,
         tol: float = 1e-4,
         random_state: Any = None,
         verbose: int = 0,
         init: Any = "uniform",
+        penalty: str = "auto",
+        cut: float | str = "auto",
+        n_bootstrap: int = 0,
     ) -> None:
         self.n_scales = n_scales
         self.alpha = alpha
@@ -156,6 +188,9 @@ class LearnHeat(TransformerMixin, BaseEstimator):
         self.random_state = random_state
         self.verbose = verbose
         self.init = init
+        self.penalty = penalty
+        self.cut = cut
+        self.n_bootstrap = n_bootstrap
 
     def fit(self, X: Any, y: Any = None, *, monitor: Monitor | None = None) -> Self:
         """Learn the graph, the scales and the sources.
@@ -173,35 +208,84 @@ class LearnHeat(TransformerMixin, BaseEstimator):
         observations = check_signals(self, X, reset=True)
         unit = unit_of(observations)
         parameters = resolve(self, observations / unit, unit, names)
-        with progress_monitor(self.verbose, monitor) as report:
-            solution = _solve(parameters, report)
-        self._store(parameters, solution, unit, names)
-        self._warn(parameters)
+        n_bootstrap = int(check_number("n_bootstrap", self.n_bootstrap, integer=True))
+        if not (isinstance(self.cut, str) and self.cut == "auto"):
+            check_number("cut", self.cut)
+        beta_is_free = isinstance(self.beta, str)
+        with (
+            progress_monitor(self.verbose, monitor, unit**2) as report,
+            selection_bar(self.verbose and parameters.grid is not None) as tried,
+        ):
+            fit = fit_heat(parameters, report, tried, beta_is_free=beta_is_free)
+        self._store(parameters, fit, unit, names)
+        if n_bootstrap:
+            self._measure_confidence(parameters, fit, n_bootstrap)
+        self._warn(parameters, fit, names)
         return self
 
-    def _store(
-        self, parameters: HeatParameters, solution: Solution, unit: float, names: Any
-    ) -> None:
+    def _store(self, p: HeatParameters, fit: Fit, unit: float, names: Names) -> None:
+        solution = fit.solution
+        store_graph(self, p.candidates, solution.w, names, None)
+        self.cut_ = self._cut_at(p, solution.w)
+        self.graph_ = self.weights_.cut(weight=self.cut_)
+        if p.n_edges is not None:
+            self.graph_ = self.weights_.cut(n_edges=min(p.n_edges, self.weights_.n_edges))
         tau, H = _merge_scales(solution.tau, solution.H)
-        candidates = parameters.objective.candidates
-        learned = np.flatnonzero(solution.w)
-        edges = np.stack([candidates.i, candidates.j], axis=1)[learned]
-        self.weights_ = Graph(edges, solution.w[learned], candidates.n_nodes, names)
-        self.graph_ = _cut(self.weights_, self.n_edges)
-        self.laplacian_ = candidates.laplacian(solution.w)
         self.scales_ = tau
         self.sources_ = np.ascontiguousarray(H.transpose(2, 0, 1)) * unit
         self.objective_ = solution.objective * unit**2
         self.status_ = solution.status
         self.residual_ = solution.residual
         self.n_iter_ = solution.n_iter
-        self.alpha_ = parameters.objective.alpha * unit
-        self.beta_ = parameters.objective.beta * unit**2
+        self.alpha_ = fit.objective.alpha * unit
+        self.beta_ = fit.objective.beta * unit**2
+        self.selection_ = None
+        if fit.choice is not None:
+            table = fit.choice.table
+            self.selection_ = table.assign(
+                alpha=table["alpha"] * unit, beta=table["beta"] * unit**2
+            )
 
-    def _warn(self, parameters: HeatParameters) -> None:
-        if self.status_ in (Status.MAX_ITER, Status.STALLED):
-            warnings.warn(f"LearnHeat: {self.status_.advice}", ConvergenceWarning, stacklevel=3)
-        if parameters.learn_scales and self.atoms == "raw" and self.scales_.min() < 1e-2:
+    def _cut_at(self, p: HeatParameters, w: Array) -> float:
+        """The weight at which to cut; just above the heaviest that counts as noise."""
+        if not isinstance(self.cut, str):
+            return float(self.cut)
+        if p.penalty == "l1":
+            return CUT
+        return max(float(np.nextafter(cut_weights(w), np.inf)), CUT)
+
+    def _measure_confidence(self, p: HeatParameters, fit: Fit, n: int) -> None:
+        """The share of resampled fits in which each edge of the graph is above the cut."""
+        M = p.signals.X.shape[1]
+        draws = p.rng.integers(0, M, (n, M))
+        fits = Parallel(n_jobs=p.n_jobs)(
+            delayed(refit)(p, fit, p.signals.take(draw)) for draw in draws
+        )
+        found = np.mean([f.w >= self._cut_at(p, f.w) for f in fits], axis=0)
+        index = {pair: k for k, pair in enumerate(zip(p.candidates.i, p.candidates.j, strict=True))}
+        self.graph_ = replace(
+            self.graph_, confidence=found[[index[i, j] for i, j in self.graph_.edges]]
+        )
+
+    def _warn(self, p: HeatParameters, fit: Fit, names: Names) -> None:
+        warn_of_status(self)
+        if fit.choice is not None and not fit.choice.predicts:
+            warnings.warn(
+                "LearnHeat: no parameters predict hidden entries better than zero does, so these "
+                "signals show no diffusion on a graph; do not trust graph_.",
+                UserWarning,
+                stacklevel=3,
+            )
+        if p.signals.observed is not None and not p.signals.observed.any(axis=1).all():
+            silent = np.flatnonzero(~p.signals.observed.any(axis=1))
+            listed = [k if names is None else names[k] for k in silent]
+            warnings.warn(
+                f"LearnHeat: never observed, so that nothing is known of their edges: {listed}. "
+                "The graph keeps these nodes.",
+                UserWarning,
+                stacklevel=3,
+            )
+        if p.learn_scales and self.atoms == "raw" and self.scales_.min() < COLLAPSED:
             warnings.warn(
                 "LearnHeat: a scale fell to zero, where an atom is a single node and explains any "
                 'signal without a graph.  The penalty of atoms="raw" favours that; use '
@@ -216,7 +300,7 @@ class LearnHeat(TransformerMixin, BaseEstimator):
         observations = check_signals(self, X, reset=False)
         unit = unit_of(observations)
         signals = Signals.from_missing(observations.T / unit)
-        coding = code_signals(
+        coding = self._coder()(
             self._dictionary(), signals, self.alpha_ / unit, n_threads=n_threads(self.n_jobs)
         )
         energy = signals.energy
@@ -227,8 +311,8 @@ class LearnHeat(TransformerMixin, BaseEstimator):
     def transform(self, X: Any) -> Array:
         """The sources of signals on the learned graph, a row a signal.
 
-        Minimises ``||x - D h||^2 + alpha sum omega |h|`` to a duality gap of 1e-11 of the signal's
-        energy (see :meth:`code` for the gap itself).
+        Each is the solution of a lasso on the learned dictionary, to a duality gap of 1e-11 of
+        the signal's energy (:meth:`code` states the gap that was reached).
 
         Returns
         -------
@@ -272,10 +356,21 @@ class LearnHeat(TransformerMixin, BaseEstimator):
             Signals.from_missing(observations.T / unit), HIDDEN_SHARE, np.random.default_rng(0)
         )
         error, energy = prediction_errors(
-            self._dictionary(), part, self.alpha_ / unit, n_threads=n_threads(self.n_jobs)
+            self._dictionary(),
+            part,
+            self.alpha_ / unit,
+            code=self._coder(),
+            n_threads=n_threads(self.n_jobs),
         )
         total = float(energy.sum())
-        return 1.0 - float(error.sum()) / total if total > 0.0 else 0.0
+        share = 1.0 - float(error.sum()) / total if total > 0.0 else 0.0
+        if share <= 0.0:
+            warnings.warn(
+                "LearnHeat: the model predicts these signals no better than zero does.",
+                UserWarning,
+                stacklevel=2,
+            )
+        return share
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
         """``"node@scale1"``, ...: the columns of :meth:`transform`."""
@@ -289,38 +384,14 @@ class LearnHeat(TransformerMixin, BaseEstimator):
         objective = HeatObjective(candidates, 0.0, 0.0, ATOMS[self.atoms])
         return objective.dictionary(candidates.weights(self.laplacian_), self.scales_)
 
+    def _coder(self) -> Coder:
+        penalty = PENALTY_OF[self.atoms] if self.penalty == "auto" else self.penalty
+        return PENALTIES[penalty][1]
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         return tags
-
-
-def _solve(parameters: HeatParameters, monitor: Monitor | None) -> Solution:
-    p = parameters
-    if p.solver == "paper":
-        return solve_paper(
-            p.signals.X,
-            p.objective.candidates,
-            p.objective.candidates.laplacian(p.w),
-            p.tau,
-            alpha=p.objective.alpha,
-            beta=p.objective.beta,
-            learn_scales=p.learn_scales,
-            max_iter=p.max_iter,
-            tol=p.tol,
-            monitor=monitor,
-        )
-    return solve_heat(
-        p.objective,
-        p.signals,
-        p.w,
-        p.tau,
-        learn_scales=p.learn_scales,
-        max_iter=p.max_iter,
-        tol=p.tol,
-        monitor=monitor,
-        n_threads=p.n_threads,
-    )
 
 
 def _merge_scales(tau: Array, H: Array) -> tuple[Array, Array]:
@@ -330,9 +401,3 @@ def _merge_scales(tau: Array, H: Array) -> tuple[Array, Array]:
     apart = np.diff(tau) > MERGED * tau[1:]
     first = np.flatnonzero(np.append(True, apart))
     return tau[first], np.add.reduceat(H, first, axis=0)
-
-
-def _cut(graph: Graph, n_edges: int | None) -> Graph:
-    if n_edges is not None:
-        return graph.cut(n_edges=min(n_edges, graph.n_edges))
-    return graph.cut(weight=PAPER_CUT)

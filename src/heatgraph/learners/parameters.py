@@ -2,45 +2,69 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from heatgraph.graph import CandidateEdges, Graph
+from heatgraph.learners.outcome import check_n_edges
 from heatgraph.learners.validation import (
     Names,
     check_choice,
     check_number,
     resolve_candidates,
 )
-from heatgraph.objective.atoms import ATOMS
+from heatgraph.objective.atoms import ATOMS, AtomWeights
 from heatgraph.objective.heat import HeatObjective, Signals
+from heatgraph.selection.penalties import ALPHAS, BETAS, Grid, units_of
+from heatgraph.solvers.majorise import PENALTIES
 
-__all__ = ["HeatParameters", "n_threads", "resolve"]
+__all__ = ["HeatParameters", "edge_count", "first_scales", "n_threads", "resolve"]
 
 Array = NDArray[np.float64]
 
 SOLVERS = ("auto", "dense", "paper")
 INITS = ("uniform", "random")
+PENALTY_OF = {"unit": "log", "raw": "l1"}
 FIRST_SCALES = (1.0, 3.0)  # the span that the scales start in where none are given
+MOST_SCALES = 3  # that n_scales="auto" tries
 
 
 @dataclass(frozen=True, eq=False)
 class HeatParameters:
-    """One fit: the problem in units where X has size 1, the start, and the limits."""
+    """One fit: the problem in units where X has size 1, the start, the choices, the limits.
 
-    objective: HeatObjective
+    ``alphas``, ``betas`` and ``starts`` are what is to be chosen from; a single one is given.
+    """
+
+    candidates: CandidateEdges
+    atoms: AtomWeights
     signals: Signals
     w: Array
-    tau: Array
+    alphas: tuple[float, ...]
+    betas: tuple[float, ...]
+    starts: tuple[Array, ...]
     learn_scales: bool
+    penalty: str
     solver: str
+    n_edges: int | None
     max_iter: int
     tol: float
-    n_threads: int
+    n_jobs: int
+    rng: np.random.Generator
+
+    @property
+    def grid(self) -> Grid | None:
+        """What masked prediction has to choose from, or None where all is given."""
+        n = len(self.alphas) * len(self.betas) * len(self.starts)
+        return Grid(self.alphas, self.betas, self.starts) if n > 1 else None
+
+    def objective(self, alpha: float, beta: float) -> HeatObjective:
+        return HeatObjective(self.candidates, alpha, beta, self.atoms)
 
 
 def resolve(estimator: Any, X: Array, unit: float, names: Names) -> HeatParameters:
@@ -56,37 +80,85 @@ def resolve(estimator: Any, X: Array, unit: float, names: Names) -> HeatParamete
         )
     signals = Signals.from_missing(np.ascontiguousarray(X.T))
     candidates = resolve_candidates(estimator.candidates, X, names)
-    tau = _scales(estimator)
-    alpha, beta = _penalties(estimator, signals, unit)
     atoms = check_choice("atoms", estimator.atoms, tuple(ATOMS))
+    penalty = check_choice("penalty", estimator.penalty, ("auto", *PENALTIES))
     solver = check_choice("solver", estimator.solver, SOLVERS)
-    if solver == "paper" and atoms != "raw":
-        raise ValueError('solver="paper" has the paper\'s penalty only; set atoms="raw".')
-    if solver == "paper" and signals.observed is not None:
-        raise ValueError('solver="paper" takes no missing entries; use solver="dense".')
-    if estimator.n_edges is not None:
-        check_number("n_edges", estimator.n_edges, minimum=1, integer=True)
+    if solver == "paper":
+        _check_paper(atoms, penalty, signals)
+    alpha_unit, beta_unit = units_of(signals)
+    rng = _generator(estimator.random_state)
     return HeatParameters(
-        objective=HeatObjective(candidates, alpha, beta, ATOMS[atoms]),
+        candidates=candidates,
+        atoms=ATOMS[atoms],
         signals=signals,
-        w=_start(estimator, candidates),
-        tau=tau,
+        w=_start(estimator, candidates, rng),
+        alphas=_choices("alpha", estimator.alpha, unit, ALPHAS, alpha_unit),
+        betas=_choices("beta", estimator.beta, unit**2, BETAS, beta_unit),
+        starts=_scales(estimator),
         learn_scales=bool(estimator.learn_scales),
+        penalty=PENALTY_OF[atoms] if penalty == "auto" else penalty,
         solver=solver,
+        n_edges=check_n_edges(edge_count(estimator.n_edges, candidates.n_nodes), candidates),
         max_iter=int(check_number("max_iter", estimator.max_iter, minimum=1, integer=True)),
         tol=check_number("tol", estimator.tol),
-        n_threads=n_threads(estimator.n_jobs),
+        n_jobs=n_threads(estimator.n_jobs),
+        rng=rng,
     )
 
 
-def _scales(estimator: Any) -> Array:
+def _check_paper(atoms: str, penalty: str, signals: Signals) -> None:
+    if atoms != "raw" or penalty == "log":
+        raise ValueError(
+            'solver="paper" has the paper\'s penalty only; set atoms="raw" (and penalty="l1").'
+        )
+    if signals.observed is not None:
+        raise ValueError(
+            'solver="paper" takes no missing entries; use solver="dense", or fill them.'
+        )
+
+
+def _generator(random_state: Any) -> np.random.Generator:
+    """A generator from a seed, a generator, a RandomState or None, which stands for seed 0.
+
+    The fit draws folds and hidden entries; without a seed it should still repeat.
+    """
+    if isinstance(random_state, np.random.Generator):
+        return random_state
+    if random_state is None or isinstance(random_state, (int, np.integer)):
+        seed = 0 if random_state is None else int(random_state)
+        if seed < 0:
+            raise ValueError(f"random_state must be an integer >= 0, got {seed}.")
+        return np.random.default_rng(seed)
+    return np.random.default_rng(check_random_state(random_state).randint(2**31))
+
+
+def edge_count(n_edges: Any, n_nodes: int) -> int | None:
+    """A number of edges, or a multiple of the number of nodes written as "4N"."""
+    if not isinstance(n_edges, str):
+        return cast("int | None", n_edges)
+    written = re.fullmatch(r"(\d+(?:\.\d+)?)\s*N", n_edges.strip())
+    if written is None:
+        raise ValueError(
+            f'n_edges must be a number of edges, or a multiple of the nodes as "4N", got '
+            f"{n_edges!r}."
+        )
+    return max(1, round(float(written[1]) * n_nodes))
+
+
+def _scales(estimator: Any) -> tuple[Array, ...]:
+    """The scales to start from; several vectors where their number is to be chosen."""
+    if isinstance(estimator.n_scales, str):
+        if estimator.n_scales != "auto" or estimator.scales is not None:
+            raise ValueError(
+                'n_scales must be an integer >= 1, or "auto" where no scales are given, got '
+                f"{estimator.n_scales!r}."
+            )
+        _check_learned(estimator)
+        return tuple(first_scales(S) for S in range(1, MOST_SCALES + 1))
     S = int(check_number("n_scales", estimator.n_scales, minimum=1, integer=True))
     if estimator.scales is None:
-        if not estimator.learn_scales:
-            raise ValueError(
-                "learn_scales=False holds the scales, so scales must be given, e.g. scales=(2, 4)."
-            )
-        return np.geomspace(*FIRST_SCALES, S) if S > 1 else np.array([np.prod(FIRST_SCALES) ** 0.5])
+        _check_learned(estimator)
+        return (first_scales(S),)
     try:
         tau = np.array(estimator.scales, dtype=np.float64)
     except (TypeError, ValueError):
@@ -99,24 +171,29 @@ def _scales(estimator: Any) -> Array:
         raise ValueError(
             f"scales has {tau.size} values but n_scales is {S}; pass n_scales={tau.size}."
         )
-    return tau
+    return (tau,)
 
 
-def _penalties(estimator: Any, signals: Signals, unit: float) -> tuple[float, float]:
-    """``alpha`` and ``beta`` in units where the signals have size 1.
+def first_scales(n: int) -> Array:
+    """Where ``n`` scales start: small enough that heat is still local, and apart."""
+    low, high = FIRST_SCALES
+    return np.geomspace(low, high, n) if n > 1 else np.array([np.sqrt(low * high)])
 
-    "auto" is a fixed fraction of what the signals hold: of the norm of a typical signal for
-    alpha, of the energy of all, by the squared norm of a Laplacian, for beta.
-    """
-    N = signals.X.shape[0]
-    energy = signals.energy
-    alpha = 0.05 * float(np.sqrt(energy.mean()))
-    beta = 2e-3 * float(energy.sum()) / N
-    if not _is_auto("alpha", estimator.alpha):
-        alpha = check_number("alpha", estimator.alpha) / unit
-    if not _is_auto("beta", estimator.beta):
-        beta = check_number("beta", estimator.beta) / unit**2
-    return alpha, beta
+
+def _check_learned(estimator: Any) -> None:
+    if not estimator.learn_scales:
+        raise ValueError(
+            "learn_scales=False holds the scales, so scales must be given, e.g. scales=(2, 4)."
+        )
+
+
+def _choices(
+    name: str, value: Any, unit: float, grid: tuple[float, ...], grid_unit: float
+) -> tuple[float, ...]:
+    """One penalty in units where the signals have size 1, or the grid to choose it from."""
+    if _is_auto(name, value):
+        return tuple(g * grid_unit for g in grid)
+    return (check_number(name, value) / unit,)
 
 
 def _is_auto(name: str, value: Any) -> bool:
@@ -125,17 +202,14 @@ def _is_auto(name: str, value: Any) -> bool:
     return isinstance(value, str)
 
 
-def _start(estimator: Any, candidates: CandidateEdges) -> Array:
+def _start(estimator: Any, candidates: CandidateEdges, rng: np.random.Generator) -> Array:
     """Weights to start from, on the simplex of the candidates."""
     total = 0.5 * candidates.n_nodes
     if isinstance(estimator.init, Graph):
         return _from_graph(estimator.init, candidates, total)
     if check_choice("init", estimator.init, INITS) == "uniform":
         return np.full(candidates.n_edges, total / candidates.n_edges)
-    random = estimator.random_state
-    if not isinstance(random, np.random.Generator):
-        random = check_random_state(random)
-    return _on_simplex(random.uniform(size=candidates.n_edges), total)
+    return _on_simplex(rng.uniform(size=candidates.n_edges), total)
 
 
 def _from_graph(graph: Graph, candidates: CandidateEdges, total: float) -> Array:

@@ -2,32 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 
 from heatgraph.solvers.result import Monitor
 from heatgraph.solvers.result import Progress as Step
 
-__all__ = ["progress_bar", "progress_monitor"]
+__all__ = ["progress_bar", "progress_monitor", "selection_bar"]
 
 
 @contextmanager
-def progress_monitor(verbose: int, monitor: Monitor | None) -> Iterator[Monitor | None]:
-    """The caller's monitor, and a progress bar on standard error where ``verbose`` asks for one."""
-    if not verbose:
-        yield monitor
-        return
-    with progress_bar() as bar:
+def progress_monitor(
+    verbose: int, monitor: Monitor | None, unit: float = 1.0
+) -> Iterator[Monitor | None]:
+    """The caller's monitor, and a progress bar on standard error where ``verbose`` asks for one.
 
-        def both(step: Step) -> None:
-            bar(step)
-            if monitor is not None:
-                monitor(step)
+    Both see the objective times ``unit``, which puts it back in the units of the caller.
+    """
+    with progress_bar() if verbose else nullcontext() as bar:
+        watchers = [m for m in (bar, monitor) if m is not None]
 
-        yield both
+        def tell(step: Step) -> None:
+            for watcher in watchers:
+                watcher(replace(step, objective=step.objective * unit))
+
+        yield tell if watchers else None
 
 
 @contextmanager
@@ -36,24 +46,42 @@ def progress_bar(description: str = "learning") -> Iterator[Monitor]:
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
-        TextColumn("{task.completed}/{task.total}"),
-        TextColumn(
-            "objective {task.fields[objective]}  {task.fields[edges]} edges  "
-            "residual {task.fields[residual]}"
-        ),
+        TextColumn("{task.fields[state]}"),
         TimeElapsedColumn(),
     )
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task(description, total=None, objective="", edges="", residual="")
+        task = progress.add_task(description, total=None, state="")
 
         def show(step: Step) -> None:
             progress.update(
                 task,
                 total=step.max_iter,
                 completed=step.iteration,
-                objective=f"{step.objective:.5g}",
-                edges=step.n_edges,
-                residual=f"{step.residual:.1e}",
+                state=(
+                    f"{step.iteration}/{step.max_iter}  objective {step.objective:.5g}  "
+                    f"{step.n_edges} edges  residual {step.residual:.1e}"
+                ),
             )
+
+        yield show
+
+
+@contextmanager
+def selection_bar(wanted: object) -> Iterator[Callable[[int, int], None] | None]:
+    """A bar over the paths that the choice of parameters walks."""
+    if not wanted:
+        yield None
+        return
+    columns = (
+        TextColumn("choosing parameters"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("", total=None)
+
+        def show(done: int, of: int) -> None:
+            progress.update(task, total=of, completed=done)
 
         yield show

@@ -31,6 +31,11 @@ class Signals:
             return cls(X)
         return cls(np.where(missing, 0.0, X), ~missing)
 
+    def take(self, which: NDArray[np.bool_] | NDArray[np.intp]) -> Signals:
+        """Some of the signals."""
+        observed = None if self.observed is None else self.observed[:, which]
+        return Signals(np.ascontiguousarray(self.X[:, which]), observed)
+
     @property
     def energy(self) -> Array:
         """The squared norm of each signal's observed entries, (M,)."""
@@ -71,7 +76,8 @@ class Dictionary:
 class Moments:
     """What the gradients need of the signals: sums over signals, of a size that M does not enter.
 
-    ``fit`` is ``||R||^2``; ``P[s] = U^T R H_s^T U`` (S, N, N); ``c[s, i] = sum_m |H_sim|``.
+    ``fit`` is ``||R||^2``; ``P[s] = U^T R H_s^T U`` (S, N, N); ``c[s, i] = sum_m |H_sim|``, each
+    term times its discount where there is one.
     """
 
     fit: float
@@ -108,8 +114,15 @@ class HeatObjective:
         ends = degrees[self.candidates.i] + degrees[self.candidates.j]
         return value, self.beta * (4.0 * w + 2.0 * ends)
 
-    def moments(self, D: Dictionary, signals: Signals, H: Array, Xhat: Array) -> Moments:
-        """The sums over signals at sources ``H`` (S, N, M)."""
+    def moments(
+        self,
+        D: Dictionary,
+        signals: Signals,
+        H: Array,
+        Xhat: Array,
+        discount: Array | None = None,
+    ) -> Moments:
+        """The sums over signals at sources ``H`` (S, N, M), each code's penalty discounted."""
         U = D.kernel.U
         Hhat = U.T @ H
         Rhat = Xhat - D.synthesis_hat(Hhat)
@@ -117,7 +130,8 @@ class HeatObjective:
             R = np.where(signals.observed, signals.X - U @ D.synthesis_hat(Hhat), 0.0)
             Rhat = U.T @ R
         P = Rhat @ Hhat.transpose(0, 2, 1)
-        return Moments(float(np.vdot(Rhat, Rhat)), P, np.abs(H).sum(axis=2))
+        size = np.abs(H) if discount is None else discount * np.abs(H)
+        return Moments(float(np.vdot(Rhat, Rhat)), P, size.sum(axis=2))
 
     def value(self, D: Dictionary, w: Array, moments: Moments) -> float:
         sparsity = self.alpha * float(np.vdot(D.omega, moments.c))

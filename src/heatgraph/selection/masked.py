@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from heatgraph.objective.heat import Dictionary, Signals
 from heatgraph.solvers.heat import as_sources, code_signals
+from heatgraph.solvers.majorise import Coder
 
 __all__ = ["HiddenPart", "hide_entries", "prediction_errors"]
 
@@ -22,6 +23,12 @@ class HiddenPart:
     visible: Signals
     truth: Array
     hidden: NDArray[np.bool_]
+
+    @property
+    def energy(self) -> Array:
+        """The squared norm of each signal's hidden entries, (M,)."""
+        energy: Array = np.einsum("nm,nm->m", self.truth, self.truth)
+        return energy
 
 
 def hide_entries(signals: Signals, share: float, rng: np.random.Generator) -> HiddenPart:
@@ -43,14 +50,19 @@ def hide_entries(signals: Signals, share: float, rng: np.random.Generator) -> Hi
 
 
 def prediction_errors(
-    D: Dictionary, part: HiddenPart, alpha: float, *, n_threads: int = 1
+    D: Dictionary,
+    part: HiddenPart,
+    alpha: float,
+    *,
+    code: Coder = code_signals,
+    n_threads: int = 1,
 ) -> tuple[Array, Array]:
     """Squared error and energy of each signal's hidden entries, (M,) each.
 
     The sources are found from the visible entries alone, with the dictionary and the penalty of
     the fit.  The identity dictionary predicts zero: its error is the energy.
     """
-    coding = code_signals(D, part.visible, alpha, n_threads=n_threads, tol=1e-8)
+    coding = code(D, part.visible, alpha, n_threads=n_threads, tol=1e-8)
     predicted = D.synthesis(as_sources(coding.h, D.tau.size))
     error = np.where(part.hidden, part.truth - predicted, 0.0)
-    return np.einsum("nm,nm->m", error, error), np.einsum("nm,nm->m", part.truth, part.truth)
+    return np.einsum("nm,nm->m", error, error), part.energy

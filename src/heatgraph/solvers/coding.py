@@ -71,7 +71,7 @@ def code(
     ----------
     G : (K, K) Gram matrix ``D^T D``.
     C : (M, K) correlations ``D^T x`` of the observed entries, a row a signal.
-    a : (K,) penalty of each atom.
+    a : (K,) penalty of each atom, or (M, K) where it differs between signals.
     energy : (M,) squared norm of the observed entries.
     start : (M, K) codes to start from; not written to.
     tol : relative duality gap.
@@ -79,6 +79,7 @@ def code(
     n_threads : signals are independent, so any number of threads gives the same bits.
     """
     h = np.array(start, dtype=np.float64, order="C")
+    a = np.broadcast_to(a, h.shape)
     report = np.empty((len(h), 2))
     if observed is None:
         D, observed = np.empty((0, 0)), np.empty((len(h), 0), dtype=np.bool_)
@@ -86,7 +87,7 @@ def code(
         raise ValueError("D is needed to code signals with missing entries.")
 
     def run(rows: slice) -> None:
-        _code_rows(G, D, observed[rows], C[rows], a, energy[rows], h[rows], report[rows], tol)
+        _code_rows(G, D, observed[rows], C[rows], a[rows], energy[rows], h[rows], report[rows], tol)
 
     chunks = [
         slice(b[0], b[-1] + 1)
@@ -113,7 +114,7 @@ def _code_rows(
     report: Array,
     tol: float,
 ) -> None:
-    K = a.size
+    K = a.shape[1]
     cap = min(K, NEWTON_MAX)
     q, y = np.empty(K), np.empty(K)
     support, factor = np.empty(K, np.intp), np.empty((cap, cap))
@@ -122,11 +123,11 @@ def _code_rows(
         work = (q, y, support, factor)
         if np.all(observed[m]):
             atoms = (G, everything, nothing)
-            report[m] = _code_one(atoms, work, C[m], a, energy[m], h[m], tol)
+            report[m] = _code_one(atoms, work, C[m], a[m], energy[m], h[m], tol)
         else:
             # The Gram matrix of the observed rows alone, filled a row at a time as atoms enter.
             atoms = (np.empty_like(G), np.zeros(K, np.bool_), D[observed[m]])
-            report[m] = _code_one(atoms, work, C[m], a, energy[m], h[m], tol)
+            report[m] = _code_one(atoms, work, C[m], a[m], energy[m], h[m], tol)
 
 
 @_compiled

@@ -36,15 +36,19 @@ def code_signals(
     tol: float = CODING_TOL,
     n_threads: int = 1,
     Xhat: Array | None = None,
+    discount: Array | None = None,
 ) -> Coding:
-    """The sources of signals on a dictionary, a row (S N,) a signal; the observed entries only."""
+    """The sources of signals on a dictionary, a row (S N,) a signal; the observed entries only.
+
+    ``discount`` (M, S N) multiplies the penalty of each code.
+    """
     if Xhat is None:
         Xhat = D.kernel.U.T @ signals.X
     masked = signals.observed is not None
     return code(
         D.kernel.gram(D.tau),
         D.correlations(Xhat).T,
-        alpha * D.omega.ravel(),
+        alpha * D.omega.ravel() * (1.0 if discount is None else discount),
         signals.energy,
         np.zeros((signals.X.shape[1], D.n_atoms)) if start is None else start,
         tol=tol,
@@ -68,6 +72,7 @@ class _Reduced:
     tau: Array
     learn_scales: bool
     n_threads: int
+    discount: Array | None
 
     def split(self, x: Array) -> tuple[Array, Array]:
         n = self.objective.candidates.n_edges
@@ -84,8 +89,11 @@ class _Reduced:
             start=codes,
             n_threads=self.n_threads,
             Xhat=Xhat,
+            discount=self.discount,
         )
-        moments = self.objective.moments(D, self.signals, as_sources(coding.h, tau.size), Xhat)
+        H = as_sources(coding.h, tau.size)
+        discount = None if self.discount is None else as_sources(self.discount, tau.size)
+        moments = self.objective.moments(D, self.signals, H, Xhat, discount)
         gradient = self.objective.gradient_w(D, w, moments)
         if self.learn_scales:
             gradient = np.append(gradient, self.objective.gradient_tau(D, moments))
@@ -104,11 +112,12 @@ def solve_heat(
     codes: Array | None = None,
     monitor: Monitor | None = None,
     n_threads: int = 1,
+    discount: Array | None = None,
 ) -> Solution:
     """Minimise the objective of LearnHeat from the weights ``w`` and the scales ``tau``."""
     M = signals.X.shape[1]
     n = objective.candidates.n_edges
-    reduced = _Reduced(objective, signals, tau, learn_scales, n_threads)
+    reduced = _Reduced(objective, signals, tau, learn_scales, n_threads, discount)
     if codes is None:
         codes = np.zeros((M, tau.size * objective.candidates.n_nodes))
     state, status = minimise(

@@ -73,3 +73,8 @@ class Solution:
     status: Status
     n_iter: int
     residual: float = field(default=float("nan"))
+
+    @property
+    def codes(self) -> NDArray[np.float64]:
+        """The sources as rows (M, S N), a row a signal."""
+        return np.ascontiguousarray(self.H.transpose(2, 0, 1)).reshape(self.H.shape[2], -1)

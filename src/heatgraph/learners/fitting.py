@@ -1,0 +1,163 @@
+"""One fit of LearnHeat from resolved parameters: choose, solve, refine, measure confidence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from heatgraph.learners.outcome import CUT
+from heatgraph.learners.parameters import HeatParameters, first_scales
+from heatgraph.objective.heat import HeatObjective, Signals
+from heatgraph.selection.density import fit_for_edges
+from heatgraph.selection.penalties import Choice, choose
+from heatgraph.solvers.heat import solve_heat
+from heatgraph.solvers.majorise import PENALTIES
+from heatgraph.solvers.paper import solve_paper
+from heatgraph.solvers.result import Monitor, Solution, Status
+
+__all__ = ["Fit", "fit_heat", "refit"]
+
+Array = NDArray[np.float64]
+
+BETTER = 1e-3  # relative; a start given by the user must win by this over the usual one
+BETA_RANGE = 1e3  # how far beta may go from its usual value to reach a number of edges
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """A solution, the objective that it solves, and how its parameters were chosen."""
+
+    solution: Solution
+    objective: HeatObjective
+    choice: Choice | None
+
+
+def fit_heat(
+    p: HeatParameters,
+    monitor: Monitor | None,
+    report: Callable[[int, int], None] | None,
+    *,
+    beta_is_free: bool,
+) -> Fit:
+    """Choose what is not given, then fit on all signals.
+
+    A number of edges is met by beta, where that is free: the larger, the more edges.
+    """
+    choice = None
+    alpha, beta, tau = p.alphas[0], p.betas[0], p.starts[0]
+    if p.grid is not None:
+        choice = choose(
+            p.objective(alpha, beta),
+            p.signals,
+            p.w,
+            p.grid,
+            penalty=p.penalty,
+            learn_scales=p.learn_scales,
+            rng=p.rng,
+            n_jobs=p.n_jobs,
+            report=report,
+        )
+        alpha, beta, tau = choice.alpha, choice.beta, choice.start
+
+    def at(beta: float) -> Solution:
+        return _solve(p, p.objective(alpha, beta), tau, monitor)
+
+    if p.n_edges is not None and beta_is_free:
+        beta, solution = fit_for_edges(at, _count, p.n_edges, beta / BETA_RANGE, beta * BETA_RANGE)
+    else:
+        solution = at(beta)
+    return Fit(solution, p.objective(alpha, beta), choice)
+
+
+def _count(solution: Solution) -> int:
+    return int((solution.w >= CUT).sum())
+
+
+def _solve(
+    p: HeatParameters, objective: HeatObjective, tau: Array, monitor: Monitor | None
+) -> Solution:
+    if p.solver == "paper":
+        return solve_paper(
+            p.signals.X,
+            p.candidates,
+            p.candidates.laplacian(p.w),
+            tau,
+            alpha=objective.alpha,
+            beta=objective.beta,
+            learn_scales=p.learn_scales,
+            max_iter=p.max_iter,
+            tol=p.tol,
+            monitor=monitor,
+        )
+    first = _first_fit(p, objective, tau, monitor)
+    refine, _ = PENALTIES[p.penalty]
+    return refine(
+        objective,
+        p.signals,
+        first,
+        learn_scales=p.learn_scales,
+        max_iter=p.max_iter,
+        tol=p.tol,
+        monitor=monitor,
+        n_threads=p.n_jobs,
+    )
+
+
+def _first_fit(
+    p: HeatParameters, objective: HeatObjective, tau: Array, monitor: Monitor | None
+) -> Solution:
+    """The l1 fit; with unit atoms, scales to start from are tried beside the usual start.
+
+    Large scales sit on a plateau, where every atom is nearly constant: the usual start, below it,
+    finds the same minimum whatever the caller's.  (Raw atoms have no minimum worth finding.)
+    """
+
+    def from_scales(start: Array) -> Solution:
+        return solve_heat(
+            objective,
+            p.signals,
+            p.w,
+            start,
+            learn_scales=p.learn_scales,
+            max_iter=p.max_iter,
+            tol=p.tol,
+            monitor=monitor,
+            n_threads=p.n_jobs,
+        )
+
+    usual = first_scales(tau.size)
+    if not p.learn_scales or p.penalty == "l1" or np.array_equal(tau, usual):
+        return from_scales(tau)
+    fit = from_scales(usual)
+    if fit.status is Status.INTERRUPTED:
+        return fit
+    given = from_scales(tau)
+    return given if given.objective[-1] < (1.0 - BETTER) * fit.objective[-1] else fit
+
+
+def refit(p: HeatParameters, fit: Fit, signals: Signals) -> Solution:
+    """Fit other signals, a resample say, from where a fit ended, with its parameters."""
+    objective = fit.objective
+    share = signals.X.shape[1] / p.signals.X.shape[1]
+    problem = replace(objective, beta=objective.beta * share)
+    first = solve_heat(
+        problem,
+        signals,
+        0.5 * (fit.solution.w + p.w),
+        fit.solution.tau,
+        learn_scales=p.learn_scales,
+        max_iter=p.max_iter,
+        tol=10.0 * p.tol,
+    )
+    refine, _ = PENALTIES[p.penalty]
+    return refine(
+        problem,
+        signals,
+        first,
+        learn_scales=p.learn_scales,
+        max_iter=p.max_iter,
+        tol=10.0 * p.tol,
+    )

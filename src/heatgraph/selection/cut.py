@@ -1,0 +1,82 @@
+"""Where to cut the learned weights: a mixture of noise around zero and of edges."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["cut_weights", "otsu"]
+
+Array = NDArray[np.float64]
+
+MAX_STEPS = 500
+NEGLIGIBLE = 1e-6  # of the largest weight: zero, for the purpose of a cut
+NARROWEST = 0.05  # the edges' spread relative to their mean; keeps the fit from collapsing
+SETTLED = 1e-8
+
+
+def cut_weights(w: Array) -> float:
+    """The weight above which an edge is more likely an edge than noise.
+
+    The positive weights are taken for draws from a mixture: those of absent edges fall off
+    exponentially from zero (estimation noise, kept above zero by the constraint), those of edges
+    are normal around their mean.  Expectation and maximisation from Otsu's cut; the answer is the
+    largest weight, below the typical edge, for which noise is the likelier of the two.
+
+    Returns 0 (keep everything) where there are too few weights to tell, or no noise among them.
+
+    Parameters
+    ----------
+    w : (E,) weights >= 0; zeros count as absent.
+
+    Examples
+    --------
+    >>> noise, edges = [0.01, 0.02, 0.005, 0.03, 0.012], [0.4, 0.5, 0.45, 0.6]
+    >>> 0.03 <= cut_weights(np.array(noise + edges)) < 0.4
+    True
+    """
+    v = np.sort(w[w > NEGLIGIBLE * w.max(initial=0.0)])
+    if v.size < 4:
+        return 0.0
+    edge = np.where(v > otsu(w), 0.99, 0.01)
+    for _ in range(MAX_STEPS):
+        new = _posterior(v, edge)
+        moved = float(np.abs(new - edge).max())
+        edge = new
+        if moved < SETTLED:
+            break
+    if not (edge >= 0.5).any():
+        return 0.0
+    typical = float(np.median(v[edge >= 0.5]))
+    noise = v[(edge < 0.5) & (v < typical)]
+    return float(noise[-1]) if noise.size else 0.0
+
+
+def _posterior(v: Array, edge: Array) -> Array:
+    """One step: the probability of each weight being an edge's, from those of the last step."""
+    noise = 1.0 - edge
+    floor = 1e-4 * v[-1]
+    scale = max(float(noise @ v) / max(float(noise.sum()), 1e-12), floor)
+    mean = float(edge @ v) / max(float(edge.sum()), 1e-12)
+    spread = np.sqrt(float(edge @ np.square(v - mean)) / max(float(edge.sum()), 1e-12))
+    spread = max(float(spread), NARROWEST * mean, floor)
+    share = float(np.clip(edge.mean(), 1e-6, 1.0 - 1e-6))
+    log_noise = np.log1p(-share) - np.log(scale) - v / scale
+    log_edge = (
+        np.log(share)
+        - np.log(spread)
+        - 0.5 * np.log(2.0 * np.pi)
+        - 0.5 * np.square((v - mean) / spread)
+    )
+    ratio: Array = 1.0 / (1.0 + np.exp(np.clip(log_noise - log_edge, -700.0, 700.0)))
+    return ratio
+
+
+def otsu(w: Array) -> float:
+    """The cut that best separates the weights into two groups by their means (Otsu 1979)."""
+    v = np.sort(w)
+    below = np.arange(1, v.size)
+    total = np.cumsum(v)
+    gap = total[:-1] / below - (total[-1] - total[:-1]) / (v.size - below)
+    best = int(np.argmax(below * (v.size - below) * np.square(gap)))
+    return float(0.5 * (v[best] + v[best + 1]))

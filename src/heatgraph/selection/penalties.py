@@ -1,0 +1,210 @@
+"""alpha, beta and the number of scales, chosen by how well they predict hidden entries."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from joblib import Parallel, delayed
+from numpy.typing import NDArray
+
+from heatgraph.objective.heat import HeatObjective, Signals
+from heatgraph.selection.interpolation import sparsest_within_error
+from heatgraph.selection.masked import HiddenPart, hide_entries, prediction_errors
+from heatgraph.solvers.heat import solve_heat
+from heatgraph.solvers.majorise import PENALTIES
+
+__all__ = ["ALPHAS", "BETAS", "Choice", "Grid", "choose", "units_of"]
+
+Array = NDArray[np.float64]
+
+# In units of the signals (see `units_of`), so that scaling X changes nothing.
+ALPHAS = (0.4, 0.2, 0.1, 0.05, 0.025)
+BETAS = (8e-3, 2.8e-3, 1e-3)
+FOLDS = 3
+HIDDEN_SHARE = 0.25
+TOL = 1e-3  # of the fits of the grid: enough to rank them
+MAX_ITER = 100
+
+
+@dataclass(frozen=True, eq=False)
+class Grid:
+    """What is tried: every alpha with every beta, from every vector of scales."""
+
+    alphas: Sequence[float]
+    betas: Sequence[float]
+    starts: Sequence[Array]
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """What was chosen, and the table of all that was tried, a row a triple.
+
+    ``missed`` is the share of the hidden energy that was not predicted; 1 is predicting zero.
+    """
+
+    alpha: float
+    beta: float
+    start: Array
+    missed: float
+    standard_error: float
+    table: pd.DataFrame
+
+    @property
+    def predicts(self) -> bool:
+        """Whether it predicts better than zero by more than chance."""
+        return self.missed + self.standard_error < 1.0
+
+
+def units_of(signals: Signals) -> tuple[float, float]:
+    """What 1 means for alpha and for beta, so that neither depends on the units of X or on M.
+
+    The norm of a typical signal; the energy of all signals over the number of nodes, as
+    ``||L||_F^2`` grows with that number.
+    """
+    energy = signals.energy
+    return float(np.sqrt(energy.mean())), float(energy.sum()) / signals.X.shape[0]
+
+
+def choose(
+    objective: HeatObjective,
+    signals: Signals,
+    w: Array,
+    grid: Grid,
+    *,
+    penalty: str,
+    learn_scales: bool,
+    rng: np.random.Generator,
+    n_jobs: int = 1,
+    report: Callable[[int, int], None] | None = None,
+) -> Choice:
+    """Choose by k folds of signals, a quarter of the entries of those held out being hidden.
+
+    Each path goes from the largest alpha, where the graph is easiest, to the smallest, every fit
+    starting from the last.
+
+    ``objective`` has the candidates and the atoms; its alpha and beta are not read.
+    """
+    M = signals.X.shape[1]
+    if M < 2:
+        raise ValueError(
+            "X has a single signal, which leaves none to predict; pass numbers for alpha, beta "
+            "and n_scales."
+        )
+    folds = np.array_split(rng.permutation(M), min(FOLDS, M))
+    splits = [_split(signals, held, rng) for held in folds]
+    paths = [
+        (fold, start, beta)
+        for fold in range(len(splits))
+        for start in range(len(grid.starts))
+        for beta in grid.betas
+    ]
+    walks = Parallel(n_jobs=n_jobs, return_as="generator")(
+        delayed(_walk)(
+            *splits[fold],
+            objective,
+            beta,
+            grid.alphas,
+            w,
+            grid.starts[start],
+            penalty,
+            learn_scales,
+        )
+        for fold, start, beta in paths
+    )
+    rows: list[dict[str, float]] = []
+    errors: dict[tuple[int, float, float], Array] = defaultdict(lambda: np.zeros(M))
+    energy = np.zeros(M)
+    for done, ((fold, start, beta), walk) in enumerate(zip(paths, walks, strict=True), start=1):
+        for row, error in walk:
+            rows.append({"start": start, "beta": beta, **row})
+            errors[start, row["alpha"], beta][folds[fold]] = error
+        energy[folds[fold]] = splits[fold][1].energy
+        if report is not None:
+            report(done, len(paths))
+    return _chosen(grid, rows, errors, energy)
+
+
+def _chosen(
+    grid: Grid,
+    rows: list[dict[str, float]],
+    errors: Mapping[tuple[int, float, float], Array],
+    energy: Array,
+) -> Choice:
+    """The sparsest within one standard error of the best, and the table of all.
+
+    Fewer scales and a larger alpha are sparser; beta is the best for its alpha.  The differences
+    are paired over the signals: what is hard to predict for one choice is so for the others.
+    """
+    total = float(energy.sum()) or 1.0
+    table = pd.DataFrame(rows).groupby(["start", "alpha", "beta"]).mean().reset_index()
+    keys = list(zip(table["start"].astype(int), table["alpha"], table["beta"], strict=True))
+    missed = np.array([errors[key].sum() for key in keys]) / total
+    table.insert(3, "missed", missed)
+    ratio = np.array([errors[key] for key in keys]) - np.outer(missed, energy)
+    standard_error = ratio.std(axis=1) * np.sqrt(energy.size) / total
+    table.insert(4, "standard_error", standard_error)
+    best_beta = table.loc[table.groupby(["start", "alpha"])["missed"].idxmin()]
+    ordered = best_beta.sort_values(["start", "alpha"], ascending=[True, False]).index.to_numpy()
+    pick = int(ordered[sparsest_within_error(np.array([errors[keys[k]] for k in ordered]))])
+    start, alpha, beta = keys[pick]
+    table.insert(0, "n_scales", [grid.starts[k].size for k in table.pop("start").astype(int)])
+    return Choice(
+        float(alpha),
+        float(beta),
+        grid.starts[start],
+        float(missed[pick]),
+        float(standard_error[pick]),
+        table,
+    )
+
+
+def _split(
+    signals: Signals, held: NDArray[np.intp], rng: np.random.Generator
+) -> tuple[Signals, HiddenPart]:
+    kept = np.ones(signals.X.shape[1], dtype=bool)
+    kept[held] = False
+    return signals.take(kept), hide_entries(signals.take(~kept), HIDDEN_SHARE, rng)
+
+
+def _walk(
+    training: Signals,
+    held_out: HiddenPart,
+    objective: HeatObjective,
+    beta: float,
+    alphas: Sequence[float],
+    w: Array,
+    tau: Array,
+    penalty: str,
+    learn_scales: bool,
+) -> list[tuple[dict[str, float], Array]]:
+    """Fit along the path of alphas, and score every fit on the hidden entries."""
+    M = training.X.shape[1]
+    # The fit on all signals will weigh beta against that many more of them.
+    share = M / (M + held_out.truth.shape[1])
+    refine, code = PENALTIES[penalty]
+    rows, codes = [], None
+    for alpha in sorted(alphas, reverse=True):
+        problem = HeatObjective(objective.candidates, alpha, beta * share, objective.atoms)
+        fit = solve_heat(
+            problem,
+            training,
+            w,
+            tau,
+            learn_scales=learn_scales,
+            max_iter=MAX_ITER,
+            tol=TOL,
+            codes=codes,
+        )
+        w, tau, codes = fit.w, fit.tau, fit.codes
+        fit = refine(
+            problem, training, fit, learn_scales=learn_scales, max_iter=4 * MAX_ITER, tol=TOL
+        )
+        D = problem.dictionary(fit.w, fit.tau)
+        error, _ = prediction_errors(D, held_out, alpha, code=code)
+        scales = {f"scale{k}": float(t) for k, t in enumerate(np.sort(fit.tau), start=1)}
+        rows.append(({"alpha": alpha, "n_edges": float(np.count_nonzero(fit.w)), **scales}, error))
+    return rows
