@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from heatgraph import Graph, LearnHeat
 from heatgraph.datasets import make_graph, make_heat_signals
 from heatgraph.metrics import best_cut, edge_scores
+from heatgraph.selection.cut import mixture_cut, otsu, typical_cut
 
 Array = NDArray[np.float64]
 
@@ -38,8 +39,18 @@ def example(kind: str, noise: str, seed: int) -> tuple[Graph, Array]:
     return graph, X
 
 
-def without_truth(kind: str, noise: str, seed: int) -> tuple[float, float, float, Array]:
-    """F of LearnHeat() as it comes, F of its weights at the oracle's cut, time, scales."""
+CUTS = {
+    "the paper's 1e-4": lambda w: PAPER_CUT,
+    "Otsu": otsu,
+    "mixture": mixture_cut,
+    "share of the typical weight": typical_cut,
+}
+
+
+def without_truth(
+    kind: str, noise: str, seed: int
+) -> tuple[float, float, float, Array, list[float]]:
+    """F of LearnHeat() as it comes, F of its weights at the oracle's cut, time, scales, cuts."""
     graph, X = example(kind, noise, seed)
     start = time.process_time()
     model = LearnHeat().fit(X)
@@ -48,7 +59,21 @@ def without_truth(kind: str, noise: str, seed: int) -> tuple[float, float, float
     LearnHeat(alpha=model.alpha_, beta=model.beta_).fit(X)
     ratio = whole / (time.process_time() - start)
     f = edge_scores(graph, model.graph_).f_measure
-    return f, best_cut(graph, model.weights_)[0].f_measure, ratio, model.scales_
+    w = np.zeros(20 * 19 // 2)
+    w[: model.weights_.n_edges] = model.weights_.weights
+    cuts = [
+        edge_scores(graph, model.weights_.cut(weight=np.nextafter(rule(w), 1.0))).f_measure
+        for rule in CUTS.values()
+    ]
+    return f, best_cut(graph, model.weights_)[0].f_measure, ratio, model.scales_, cuts
+
+
+def by_vote(kind: str, noise: str, seed: int) -> float:
+    """F of the edges of the graph that most of 12 bootstrap fits found too."""
+    graph, X = example(kind, noise, seed)
+    voted = LearnHeat(n_bootstrap=12).fit(X).graph_
+    sure = voted.confidence >= 0.5
+    return edge_scores(graph, Graph(voted.edges[sure], voted.weights[sure], 20)).f_measure
 
 
 def with_truth(kind: str, noise: str, seed: int) -> Array:

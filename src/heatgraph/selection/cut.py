@@ -1,11 +1,11 @@
-"""Where to cut the learned weights: a mixture of noise around zero and of edges."""
+"""Where to cut the learned weights, with no truth to cut by."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["cut_weights", "otsu"]
+__all__ = ["cut_weights", "mixture_cut", "otsu", "typical_cut"]
 
 Array = NDArray[np.float64]
 
@@ -13,17 +13,15 @@ MAX_STEPS = 500
 NEGLIGIBLE = 1e-6  # of the largest weight: zero, for the purpose of a cut
 NARROWEST = 0.05  # the edges' spread relative to their mean; keeps the fit from collapsing
 SETTLED = 1e-8
+TYPICAL_SHARE = 0.35
 
 
 def cut_weights(w: Array) -> float:
-    """The weight above which an edge is more likely an edge than noise.
+    """The weight above which an edge is taken for real.
 
-    The positive weights are taken for draws from a mixture: those of absent edges fall off
-    exponentially from zero (estimation noise, kept above zero by the constraint), those of edges
-    are normal around their mean.  Expectation and maximisation from Otsu's cut; the answer is the
-    largest weight, below the typical edge, for which noise is the likelier of the two.
-
-    Returns 0 (keep everything) where there are too few weights to tell, or no noise among them.
+    Two rules that fail in different ways, and the geometric mean of their cuts: where noise and
+    edges separate in a mixture (:func:`mixture_cut`), and a share of the typical weight
+    (:func:`typical_cut`).  Returns 0, keep everything, where no weight looks like noise.
 
     Parameters
     ----------
@@ -34,6 +32,24 @@ def cut_weights(w: Array) -> float:
     >>> noise, edges = [0.01, 0.02, 0.005, 0.03, 0.012], [0.4, 0.5, 0.45, 0.6]
     >>> 0.03 <= cut_weights(np.array(noise + edges)) < 0.4
     True
+    """
+    return float(np.sqrt(mixture_cut(w) * typical_cut(w)))
+
+
+def typical_cut(w: Array) -> float:
+    """A share of the typical weight, the mean in which every edge counts by its weight."""
+    total = float(w.sum())
+    return TYPICAL_SHARE * float(w @ w) / total if total > 0.0 else 0.0
+
+
+def mixture_cut(w: Array) -> float:
+    """The largest weight that is more likely noise than an edge.
+
+    The positive weights are taken for draws from a mixture: those of absent edges fall off
+    exponentially from zero (estimation noise, kept above zero by the constraint), those of edges
+    are normal around their mean.  Expectation and maximisation from Otsu's cut; the answer is the
+    largest weight, below the typical edge, for which noise is the likelier of the two; 0 where
+    there are too few weights to tell, or no noise among them.
     """
     v = np.sort(w[w > NEGLIGIBLE * w.max(initial=0.0)])
     if v.size < 4:
