@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from heatgraph.objective.heat import Dictionary, HeatObjective, Signals
 from heatgraph.solvers.coding import Coding
-from heatgraph.solvers.heat import CODING_TOL, code_signals, solve_heat
+from heatgraph.solvers.heat import CODING_TOL, as_sources, code_signals, solve_heat
 from heatgraph.solvers.result import Monitor, Progress, Solution, Status
 
 __all__ = ["PENALTIES", "ROUNDS", "Coder", "Refine", "code_log", "discount_of", "refine_log"]
@@ -92,31 +92,55 @@ def refine_log(
     """Minimise the objective with the logarithmic penalty, from the l1 fit of the same problem.
 
     The history goes on from that of the l1 fit: it is that of the majoriser, which never rises,
-    neither within a round nor from one to the next.  ``max_iter`` counts the iterations of all.
+    neither within a round nor from one to the next; its last value is the objective's own.
+    ``max_iter`` counts the iterations of all; once it is reached, the rounds only find the sources.
     """
-    solution, history = start, [start.objective]
+    solution, history = start, start.objective
     for _ in range(ROUNDS):
         done = solution.n_iter
-        if solution.status is Status.INTERRUPTED or done >= max_iter:
+        if solution.status is Status.INTERRUPTED:
             break
-        u = np.abs(solution.codes) * objective.dictionary(solution.w, solution.tau).omega.ravel()
+        u = _sizes(objective, solution)
         above = _above(u, objective.alpha)
-        following = solve_heat(
-            objective,
-            signals,
-            solution.w,
-            solution.tau,
-            learn_scales=learn_scales,
-            max_iter=max_iter - done,
-            tol=tol,
-            codes=solution.codes,
-            discount=discount_of(u, objective.alpha),
-            monitor=None if monitor is None else _shifted(monitor, done, max_iter, above),
-            n_threads=n_threads,
-        )
-        history.append(following.objective[1:] + above)
+        try:
+            following = solve_heat(
+                objective,
+                signals,
+                solution.w,
+                solution.tau,
+                learn_scales=learn_scales,
+                max_iter=max_iter - done,
+                tol=tol,
+                codes=solution.codes,
+                discount=discount_of(u, objective.alpha),
+                monitor=None if monitor is None else _shifted(monitor, done, max_iter, above),
+                n_threads=n_threads,
+            )
+        except KeyboardInterrupt:
+            # Before the round had a point of its own.
+            solution = replace(solution, status=Status.INTERRUPTED)
+            break
+        # The round begins at the graph where the last one ended, with new sources.
+        history = np.append(history[:-1], following.objective + above)
         solution = replace(following, n_iter=done + following.n_iter)
-    return replace(solution, objective=np.concatenate(history))
+    value = _value(objective, signals, solution)
+    return replace(solution, objective=np.append(history[:-1], value))
+
+
+def _sizes(objective: HeatObjective, solution: Solution) -> Array:
+    """``u`` (M, S N): each atom's share of each signal."""
+    omega = objective.dictionary(solution.w, solution.tau).omega
+    return np.abs(solution.codes) * omega.ravel()
+
+
+def _value(objective: HeatObjective, signals: Signals, solution: Solution) -> float:
+    """The objective with the logarithmic penalty: what the tangent at a point is worth there."""
+    D = objective.dictionary(solution.w, solution.tau)
+    u = _sizes(objective, solution)
+    discount = as_sources(discount_of(u, objective.alpha), solution.tau.size)
+    Xhat = D.kernel.U.T @ signals.X
+    moments = objective.moments(D, signals, solution.H, Xhat, discount)
+    return objective.value(D, solution.w, moments) + _above(u, objective.alpha)
 
 
 def keep_l1(
