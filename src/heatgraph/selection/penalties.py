@@ -55,8 +55,11 @@ class Choice:
 
     @property
     def predicts(self) -> bool:
-        """Whether it predicts better than zero by more than chance."""
-        return self.missed + self.standard_error < 1.0
+        """Whether it predicts better than zero by more than chance.
+
+        By two standard errors: the best of a grid gets below zero's error by one without merit.
+        """
+        return self.missed + 2.0 * self.standard_error < 1.0
 
 
 def units_of(signals: Signals) -> tuple[float, float]:
@@ -91,10 +94,11 @@ def choose(
     M = signals.X.shape[1]
     if M < 2:
         raise ValueError(
-            "X has a single signal, which leaves none to predict; pass numbers for alpha, beta "
-            "and n_scales."
+            "X has a single signal (1 sample), which leaves none to predict; pass numbers for "
+            "alpha, beta and n_scales."
         )
-    folds = np.array_split(rng.permutation(M), min(FOLDS, M))
+    # In ascending order, which is that of the signals in a split.
+    folds = [np.sort(fold) for fold in np.array_split(rng.permutation(M), min(FOLDS, M))]
     splits = [_split(signals, held, rng) for held in folds]
     paths = [
         (fold, start, beta)
