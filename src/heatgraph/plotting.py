@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 from matplotlib.collections import LineCollection
 from matplotlib.colors import Normalize, TwoSlopeNorm
 from matplotlib.patheffects import withStroke
@@ -21,7 +22,14 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["plot_convergence", "plot_graph", "plot_laplacians", "plot_sources", "plot_weights"]
+__all__ = [
+    "plot_convergence",
+    "plot_graph",
+    "plot_laplacians",
+    "plot_selection",
+    "plot_sources",
+    "plot_weights",
+]
 
 Array = NDArray[np.float64]
 
@@ -33,6 +41,7 @@ MAX_KAMADA_KAWAI = 200
 FONT = 10.0
 # Where a label may stand, as multiples of its own size and of the radius of the node.
 ANCHORS = [(1, 0), (-1, 0), (0, 1), (0, -1), (0.8, 0.8), (-0.8, 0.8), (0.8, -0.8), (-0.8, -0.8)]
+SEQUENCE = (BLUE, ORANGE, VERMILION, "#009E73", "#CC79A7", "#56B4E9", INK)
 FAINT = 0.05
 RING = 13.0  # half the outline of a source, in points
 MARKERS = "osD^v<>p"
@@ -237,6 +246,58 @@ def plot_laplacians(
             axis.set_major_locator(MaxNLocator(5, integer=True))
     _figure(panels[0]).colorbar(image, ax=panels, label="weight", shrink=0.8)
     return panels
+
+
+def plot_selection(selection: pd.DataFrame, ax: Axes | None = None) -> Axes:
+    """Draw how much of the hidden entries each choice of parameters missed.
+
+    Parameters
+    ----------
+    selection : data frame
+        ``selection_`` of a fitted :class:`~heatgraph.LearnHeat`.
+    ax : matplotlib axes, optional
+        Where to draw.
+
+    Returns
+    -------
+    matplotlib axes
+        With a line for every beta (and number of scales), over alpha; bars are standard errors.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> tried = pd.DataFrame({"n_scales": 1, "alpha": [0.1, 0.2], "beta": 1.0,
+    ...                       "missed": [0.5, 0.6], "standard_error": 0.05})
+    >>> plot_selection(tried).get_ylabel()
+    'share of hidden energy missed'
+    """
+    ax = _new_axes(6.0, 3.6) if ax is None else ax
+    several = len(set(selection["n_scales"])) > 1
+    groups = selection.groupby(["n_scales", "beta"])
+    for k, ((n_scales, beta), rows) in enumerate(groups):
+        path = rows.sort_values("alpha")
+        label = f"beta {beta:.2g}" + (f", {n_scales} scales" if several else "")
+        ax.errorbar(
+            path["alpha"],
+            path["missed"],
+            yerr=path["standard_error"],
+            color=SEQUENCE[k % len(SEQUENCE)],
+            marker=MARKERS[k % len(MARKERS)],
+            markersize=5,
+            capsize=2,
+            label=label,
+        )
+    ax.axhline(1.0, color="0.4", linestyle=":", linewidth=1.2)
+    ax.set_xscale("log")
+    alphas = sorted(set(selection["alpha"]))
+    ax.set_xticks(alphas, [f"{alpha:.2g}" for alpha in alphas])
+    ax.minorticks_off()
+    ax.set_xlabel("alpha")
+    ax.set_ylabel("share of hidden energy missed")
+    ax.legend(frameon=False, fontsize="small")
+    ax.grid(alpha=0.3)
+    ax.spines[["top", "right"]].set_visible(False)
+    return ax
 
 
 def plot_weights(graph: Graph, cut: float | None = None, ax: Axes | None = None) -> Axes:

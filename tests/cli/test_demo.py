@@ -14,9 +14,9 @@ def test_demo(run, tmp_path):
     summary = json.loads(done.stdout)
     assert summary["status"] == "converged"
     assert tuple(summary["scores"]) == EdgeScores._fields
-    assert summary["scores"]["f_measure"] > 0.7
+    assert summary["scores"]["f_measure"] > 0.9
     assert summary["new_signals"]["share_located"] > 0.7
-    assert len(summary["files"]) == len(list(out.iterdir())) == 12
+    assert len(summary["files"]) == len(list(out.iterdir())) == 14
     # What it suggests to try works.
     done = run("sources", out, out / "new_signals.csv")
     assert "20 signals on 20 nodes" in done.stderr
@@ -33,7 +33,7 @@ def test_demo_tells_where_to_look(run, tmp_path):
 def test_version_and_help(run):
     assert run("--version").stdout == f"heatgraph {__version__}\n"
     help_text = run("--help").stdout
-    for command in ("learn", "sources", "demo"):
+    for command in ("learn", "sources", "impute", "demo"):
         assert command in help_text
         assert "--json" in run(command, "--help").stdout
 

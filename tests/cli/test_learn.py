@@ -20,6 +20,8 @@ FILES = {
     "graph.graphml",
     "graph.png",
     "model.npz",
+    "selection.csv",
+    "selection.png",
     "sources.csv",
     "summary.json",
 }
@@ -225,12 +227,18 @@ SLOW = """
 import sys, time
 from contextlib import contextmanager
 from heatgraph.cli import console, main
+from heatgraph.learners import progress
 
-def tell(progress):
-    print("iteration", progress.iteration, file=sys.stderr, flush=True)
-    time.sleep(0.2 if progress.iteration >= 2 else 0.0)
+def tell(now):
+    print("iteration", now.iteration, file=sys.stderr, flush=True)
+    time.sleep(0.2 if now.iteration >= 2 else 0.0)
 
-console.Voice.progress = contextmanager(lambda self: (yield tell))
+@contextmanager
+def bars():
+    yield progress.Watch(tell, None)
+
+progress.progress_bars = bars
+console.Voice.shows_progress = True
 main()
 """
 

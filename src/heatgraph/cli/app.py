@@ -8,6 +8,7 @@ import typer
 
 from heatgraph import __version__
 from heatgraph.cli.demo import demo
+from heatgraph.cli.impute import impute
 from heatgraph.cli.learn import learn
 from heatgraph.cli.sources import sources
 
@@ -40,6 +41,7 @@ def _heatgraph(
 
 app.command()(learn)
 app.command()(sources)
+app.command()(impute)
 app.command()(demo)
 
 

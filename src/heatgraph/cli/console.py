@@ -16,9 +16,6 @@ from rich.table import Table
 from rich.text import Text
 from sklearn.exceptions import ConvergenceWarning
 
-from heatgraph.learners.progress import progress_bar
-from heatgraph.solvers.result import Monitor
-
 __all__ = ["DebugFlag", "JsonFlag", "QuietFlag", "Voice", "errors_reported"]
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")]
@@ -55,14 +52,10 @@ class Voice:
             else:
                 _console().print(Text(line), soft_wrap=True)
 
-    @contextmanager
-    def progress(self) -> Iterator[Monitor | None]:
-        """A bar, where someone is there to watch it."""
-        if self.quiet or not Console(stderr=True).is_terminal:
-            yield None
-            return
-        with progress_bar() as bar:
-            yield bar
+    @property
+    def shows_progress(self) -> bool:
+        """Whether someone is there to watch a bar."""
+        return not self.quiet and Console(stderr=True).is_terminal
 
     @contextmanager
     def warnings_told(self) -> Iterator[None]:

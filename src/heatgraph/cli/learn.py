@@ -37,7 +37,12 @@ METHODS: dict[str, type[Any]] = {
     "glasso": GraphicalLassoGraph,
 }
 # Where an option is not called like the parameter that it sets.
-OPTIONS = {"learn_scales": "--hold-scales", "n_jobs": "--jobs", "random_state": "--seed"}
+OPTIONS = {
+    "learn_scales": "--hold-scales",
+    "n_bootstrap": "--bootstrap",
+    "n_jobs": "--jobs",
+    "random_state": "--seed",
+}
 PARAMETERS = ("alpha", "beta", "penalty", "eps")  # that a fit may have chosen
 SIGNALS = "Signals as CSV, Parquet or NPY: a row a signal, a column a node."
 
@@ -57,7 +62,7 @@ def learn(
         bool, typer.Option("--hold-scales", help="Keep the times of --scales.")
     ] = False,
     n_scales: Annotated[
-        int | None, typer.Option(help="Number of diffusion times; 2 unless --scales says.")
+        str | None, typer.Option(help="Number of diffusion times, or auto; 2 unless --scales says.")
     ] = None,
     atoms: Annotated[str, typer.Option(help="What a source costs: unit or raw.")] = "unit",
     solver: Annotated[str, typer.Option(help="auto, dense or paper.")] = "auto",
@@ -68,7 +73,18 @@ def learn(
             "of nearest neighbours of each node."
         ),
     ] = None,
-    n_edges: Annotated[int | None, typer.Option(help="Keep only so many edges.")] = None,
+    n_edges: Annotated[
+        str | None, typer.Option(help="About so many edges: a number, or 4N for 4 a node.")
+    ] = None,
+    penalty: Annotated[
+        str, typer.Option(help="Shape of the price of a source: log or l1.")
+    ] = "auto",
+    cut: Annotated[
+        str, typer.Option(help="Smallest weight of an edge: a number or auto.")
+    ] = "auto",
+    bootstrap: Annotated[
+        int, typer.Option(min=0, help="Resampled fits that give every edge a confidence.")
+    ] = 0,
     max_iter: Annotated[int | None, typer.Option(help="Limit on the iterations.")] = None,
     tol: Annotated[float | None, typer.Option(help="Residual to stop at.")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of what is drawn at random.")] = None,
@@ -105,7 +121,10 @@ def learn(
             atoms=atoms,
             solver=solver,
             candidates=candidates,
-            n_edges=n_edges,
+            n_edges=_edges(n_edges),
+            penalty=penalty,
+            cut=_penalty("--cut", cut),
+            n_bootstrap=bootstrap,
             n_jobs=jobs,
             max_iter=max_iter,
             tol=tol,
@@ -128,8 +147,10 @@ def learn(
 
 def fit(model: Any, table: SignalTable, voice: Voice) -> None:
     """Fit with a bar; Ctrl-C ends it with the best so far."""
-    with voice.warnings_told(), voice.progress() as bar:
-        model.fit(table.frame, monitor=bar)
+    model.verbose = int(voice.shows_progress)
+    with voice.warnings_told():
+        model.fit(table.frame)
+    model.verbose = 0
 
 
 def summary_of(model: Any, table: SignalTable) -> dict[str, Any]:
@@ -156,6 +177,8 @@ def _chosen(model: Any) -> dict[str, Any]:
     if isinstance(model, LearnHeat):
         per_signal = float(np.count_nonzero(model.sources_) / len(model.sources_))
         chosen |= {"scales": model.scales_.tolist(), "sources_per_signal": per_signal}
+        if model.selection_ is not None:
+            chosen["predicted"] = 1.0 - float(model.selection_["missed"].min())
     return chosen
 
 
@@ -167,10 +190,15 @@ def human(model: Any, table: SignalTable) -> list[Any]:
         times = ", ".join(f"{tau:.3g}" for tau in facts["scales"])
         sources = f", {facts['sources_per_signal']:.2g} sources each, at scales {times}"
     chosen = [f"{key} {facts[key]:.3g}" for key in PARAMETERS if key in facts]
+    predicted = ""
+    if "predicted" in facts:
+        predicted = (
+            f" They predict {facts['predicted']:.0%} of what was hidden of held-out signals."
+        )
     return [
         f"Learned a graph of {facts['n_nodes']} nodes and {facts['n_edges']} edges from "
         f"{facts['n_signals']} signals{sources}.",
-        f"Parameters: {', '.join(chosen)}.",
+        f"Parameters: {', '.join(chosen)}.{predicted}",
         f"Status: {facts['status']} after {facts['n_iter']} iterations, residual "
         f"{facts['residual']:.1e}. {_advice(facts['advice'])}",
         edge_table(facts["strongest_edges"][:5]),
@@ -221,12 +249,20 @@ def _scales(text: str | None) -> tuple[float, ...] | None:
         ) from None
 
 
-def _n_scales(scales: tuple[float, ...] | None, n_scales: int | None) -> int:
+def _n_scales(scales: tuple[float, ...] | None, text: str | None) -> int | str:
+    if text not in (None, "auto") and not text.isdecimal():
+        raise ValueError(f"--n-scales must be a number or auto, got {text!r}")
+    n_scales = int(text) if text is not None and text.isdecimal() else text
     if scales is None:
         return 2 if n_scales is None else n_scales
     if n_scales not in (None, len(scales)):
         raise ValueError(f"--scales has {len(scales)} values, --n-scales says {n_scales}")
     return len(scales)
+
+
+def _edges(text: str | None) -> int | str | None:
+    """A number, or a multiple of the nodes, which the estimator reads."""
+    return int(text) if text is not None and text.isdecimal() else text
 
 
 def _candidates(text: str | None, table: SignalTable) -> Any:

@@ -19,7 +19,7 @@ from heatgraph.cli.tables import SignalTable
 from heatgraph.files import write_atomically, write_folder
 from heatgraph.graph import Graph
 from heatgraph.graph.convert import labels
-from heatgraph.plotting import plot_convergence, plot_graph
+from heatgraph.plotting import plot_convergence, plot_graph, plot_selection
 from heatgraph.storage import save_model
 
 __all__ = ["result_folder", "source_rows", "write_fit", "write_sources", "write_summary"]
@@ -34,6 +34,8 @@ OURS = (
     "graph.graphml",
     "graph.png",
     "new_signals.csv",
+    "selection.csv",
+    "selection.png",
     "signals.csv",
     "sources.csv",
     "sources.png",
@@ -71,6 +73,10 @@ def write_fit(folder: Path, model: Any, table: SignalTable, voice: Voice) -> Non
         lambda ax: plot_convergence(model.objective_, ax=ax),
         voice,
     )
+    selection = getattr(model, "selection_", None)
+    if selection is not None:
+        selection.to_csv(folder / "selection.csv", index=False)
+        draw(folder / "selection.png", (6.0, 3.6), lambda ax: plot_selection(selection, ax), voice)
 
 
 def draw(

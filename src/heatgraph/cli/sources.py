@@ -60,16 +60,9 @@ def sources(
     """
     voice = Voice(json, quiet)
     with errors_reported(debug):
-        model = load_model(model_file / MODEL if model_file.is_dir() else model_file)
-        if not isinstance(model, LearnHeat):
-            raise ValueError(
-                f"{model_file} holds a {type(model).__name__}, a model without sources; learn one "
-                "with --method heat"
-            )
-        names = model.graph_.names
-        nodes = None if names is None else tuple(map(str, names))
-        options = TableOptions(index_column, transpose, header, decimal, nodes)
-        table = match_nodes(signals, read_signals(signals, options), model)
+        model = heat_model(model_file)
+        options = TableOptions(index_column, transpose, header, decimal)
+        table = signals_for(model, signals, options)
         voice.note("; ".join(table.notes) + ".")
         if output is not None and output.suffix.lower() == ".csv":
             if output.exists() and not force:
@@ -85,6 +78,24 @@ def sources(
             found = code(model, table)
             summary = summary_of(model, found, table, top) | {"files": []}
         voice.show(summary, human(summary, output))
+
+
+def heat_model(path: Path) -> LearnHeat:
+    """The model in a file, or in the folder that `learn` left."""
+    model = load_model(path / MODEL if path.is_dir() else path)
+    if not isinstance(model, LearnHeat):
+        raise ValueError(
+            f"{path} holds a {type(model).__name__}, a model without sources; learn one with "
+            "--method heat"
+        )
+    return model
+
+
+def signals_for(model: LearnHeat, path: Path, options: TableOptions) -> SignalTable:
+    """Signals from a file, their columns in the order of the model's nodes."""
+    names = model.graph_.names
+    nodes = None if names is None else tuple(map(str, names))
+    return match_nodes(path, read_signals(path, replace(options, nodes=nodes)), model)
 
 
 def code(model: LearnHeat, table: SignalTable) -> Any:

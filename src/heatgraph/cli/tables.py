@@ -367,9 +367,6 @@ def _check(path: Path, table: SignalTable) -> SignalTable:
             "that is not known empty"
         )
     missing = np.isnan(table.values)
-    unseen = np.flatnonzero(missing.all(axis=0))
-    if unseen.size:
-        raise ValueError(f"{path}, {column(int(unseen[0]))} has no values; drop it")
     notes = list(table.notes)
     notes.append(f"{n_signals} signals on {n_nodes} nodes")
     if missing.any():

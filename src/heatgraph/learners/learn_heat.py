@@ -15,13 +15,14 @@ from sklearn.utils.validation import check_is_fitted
 from heatgraph.graph import CandidateEdges
 from heatgraph.learners.fitting import Fit, fit_heat, refit
 from heatgraph.learners.outcome import CUT, store_graph, warn_of_status
-from heatgraph.learners.parameters import PENALTY_OF, HeatParameters, n_threads, resolve
-from heatgraph.learners.progress import progress_monitor, selection_bar
+from heatgraph.learners.parameters import PENALTY_OF, HeatParameters, is_auto, n_threads, resolve
+from heatgraph.learners.progress import watch_fit
 from heatgraph.learners.validation import (
     Names,
     check_number,
     check_signals,
     node_names,
+    per_square,
     unit_of,
 )
 from heatgraph.objective.atoms import ATOMS
@@ -30,7 +31,7 @@ from heatgraph.selection.cut import cut_weights
 from heatgraph.selection.masked import hide_entries, prediction_errors
 from heatgraph.solvers.heat import as_sources
 from heatgraph.solvers.majorise import PENALTIES, Coder
-from heatgraph.solvers.result import Monitor
+from heatgraph.solvers.result import Monitor, Status
 
 __all__ = ["LearnHeat", "SourceCodes"]
 
@@ -164,7 +165,7 @@ class LearnHeat(TransformerMixin, BaseEstimator):
         candidates: Any = None,
         n_edges: int | str | None = None,
         n_jobs: int | None = None,
-        max_iter: int = 1000,
+        max_iter: int = 2000,
         tol: float = 1e-4,
         random_state: Any = None,
         verbose: int = 0,
@@ -202,24 +203,23 @@ class LearnHeat(TransformerMixin, BaseEstimator):
         y : ignored
         monitor : callable, optional
             Called with a :class:`~heatgraph.solvers.result.Progress` after every iteration; a
-            KeyboardInterrupt from it, or Ctrl-C, ends the fit with the best so far.
+            KeyboardInterrupt from it, or Ctrl-C, ends the fit with the best so far.  (While the
+            parameters are still being chosen there is nothing to keep, and it is raised.)
         """
         names = node_names(X)
         observations = check_signals(self, X, reset=True)
         unit = unit_of(observations)
         parameters = resolve(self, observations / unit, unit, names)
         n_bootstrap = int(check_number("n_bootstrap", self.n_bootstrap, integer=True))
-        if not (isinstance(self.cut, str) and self.cut == "auto"):
+        if not is_auto("cut", self.cut):
             check_number("cut", self.cut)
         beta_is_free = isinstance(self.beta, str)
-        with (
-            progress_monitor(self.verbose, monitor, unit**2) as report,
-            selection_bar(self.verbose and parameters.grid is not None) as tried,
-        ):
-            fit = fit_heat(parameters, report, tried, beta_is_free=beta_is_free)
+        with watch_fit(self.verbose, monitor, unit * unit) as watch:
+            fit = fit_heat(parameters, watch.step, watch.tried, beta_is_free=beta_is_free)
         self._store(parameters, fit, unit, names)
-        if n_bootstrap:
+        if n_bootstrap and self.status_ is not Status.INTERRUPTED:
             self._measure_confidence(parameters, fit, n_bootstrap)
+        warn_of_status(self)
         self._warn(parameters, fit, names)
         return self
 
@@ -228,26 +228,28 @@ class LearnHeat(TransformerMixin, BaseEstimator):
         store_graph(self, p.candidates, solution.w, names, None)
         self.cut_ = self._cut_at(p, solution.w)
         self.graph_ = self.weights_.cut(weight=self.cut_)
-        if p.n_edges is not None:
-            self.graph_ = self.weights_.cut(n_edges=min(p.n_edges, self.weights_.n_edges))
+        if p.n_edges is not None:  # no more of them, where weights tie
+            self.graph_ = self.weights_.cut(n_edges=p.n_edges)
         tau, H = _merge_scales(solution.tau, solution.H)
         self.scales_ = tau
         self.sources_ = np.ascontiguousarray(H.transpose(2, 0, 1)) * unit
-        self.objective_ = solution.objective * unit**2
+        self.objective_ = per_square(solution.objective, unit)
         self.status_ = solution.status
         self.residual_ = solution.residual
         self.n_iter_ = solution.n_iter
         self.alpha_ = fit.objective.alpha * unit
-        self.beta_ = fit.objective.beta * unit**2
+        self.beta_ = per_square(fit.objective.beta, unit)
         self.selection_ = None
         if fit.choice is not None:
             table = fit.choice.table
             self.selection_ = table.assign(
-                alpha=table["alpha"] * unit, beta=table["beta"] * unit**2
+                alpha=table["alpha"] * unit, beta=per_square(table["beta"], unit)
             )
 
     def _cut_at(self, p: HeatParameters, w: Array) -> float:
         """The weight at which to cut; just above the heaviest that counts as noise."""
+        if p.n_edges is not None:
+            return float(np.sort(w[w > 0.0])[-p.n_edges :].min())
         if not isinstance(self.cut, str):
             return float(self.cut)
         if p.penalty == "l1":
@@ -268,7 +270,6 @@ class LearnHeat(TransformerMixin, BaseEstimator):
         )
 
     def _warn(self, p: HeatParameters, fit: Fit, names: Names) -> None:
-        warn_of_status(self)
         if fit.choice is not None and not fit.choice.predicts:
             warnings.warn(
                 "LearnHeat: no parameters predict hidden entries better than zero does, so these "
@@ -340,7 +341,7 @@ class LearnHeat(TransformerMixin, BaseEstimator):
         """``X`` with its NaN replaced by what the sources of the observed entries diffuse into."""
         check_is_fitted(self)
         observations = check_signals(self, X, reset=False)
-        filled = self.inverse_transform(self.code(observations).sources)
+        filled = self.inverse_transform(self.code(X).sources)
         return np.where(np.isnan(observations), filled, observations)
 
     def score(self, X: Any, y: Any = None) -> float:

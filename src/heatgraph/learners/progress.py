@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from rich.console import Console
 from rich.progress import (
     BarColumn,
-    MofNCompleteColumn,
     Progress,
+    TaskID,
     TextColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
@@ -19,69 +19,58 @@ from rich.progress import (
 from heatgraph.solvers.result import Monitor
 from heatgraph.solvers.result import Progress as Step
 
-__all__ = ["progress_bar", "progress_monitor", "selection_bar"]
+__all__ = ["Watch", "progress_bars", "watch_fit"]
+
+
+@dataclass(frozen=True)
+class Watch:
+    """What a fit tells: its iterations, and before them the paths of the choice of parameters."""
+
+    step: Monitor | None
+    tried: Callable[[int, int], None] | None
 
 
 @contextmanager
-def progress_monitor(
-    verbose: int, monitor: Monitor | None, unit: float = 1.0
-) -> Iterator[Monitor | None]:
+def watch_fit(verbose: int, monitor: Monitor | None, unit: float = 1.0) -> Iterator[Watch]:
     """The caller's monitor, and a progress bar on standard error where ``verbose`` asks for one.
 
     Both see the objective times ``unit``, which puts it back in the units of the caller.
     """
-    with progress_bar() if verbose else nullcontext() as bar:
-        watchers = [m for m in (bar, monitor) if m is not None]
+    with progress_bars() if verbose else nullcontext(Watch(None, None)) as bars:
+        watchers = [m for m in (bars.step, monitor) if m is not None]
 
-        def tell(step: Step) -> None:
+        def step(now: Step) -> None:
             for watcher in watchers:
-                watcher(replace(step, objective=step.objective * unit))
+                watcher(replace(now, objective=now.objective * unit))
 
-        yield tell if watchers else None
+        yield Watch(step if watchers else None, bars.tried)
 
 
 @contextmanager
-def progress_bar(description: str = "learning") -> Iterator[Monitor]:
-    """A bar that shows the iteration, the objective, the number of edges and the residual."""
+def progress_bars() -> Iterator[Watch]:
+    """Two bars: over what is tried, with the time left, and over the iterations of the fit."""
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description:<20}"),
         BarColumn(),
         TextColumn("{task.fields[state]}"),
         TimeElapsedColumn(),
+        TimeRemainingColumn(compact=True),
     )
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task(description, total=None, state="")
+        tasks: dict[str, TaskID] = {}
 
-        def show(step: Step) -> None:
-            progress.update(
-                task,
-                total=step.max_iter,
-                completed=step.iteration,
-                state=(
-                    f"{step.iteration}/{step.max_iter}  objective {step.objective:.5g}  "
-                    f"{step.n_edges} edges  residual {step.residual:.1e}"
-                ),
+        def show(name: str, done: int, of: int, state: str) -> None:
+            if name not in tasks:
+                tasks[name] = progress.add_task(name, total=of, state="")
+            progress.update(tasks[name], total=of, completed=done, state=state)
+
+        def step(now: Step) -> None:
+            show(
+                "learning",
+                now.iteration,
+                now.max_iter,
+                f"{now.iteration}/{now.max_iter}  objective {now.objective:.5g}  "
+                f"{now.n_edges} edges  residual {now.residual:.1e}",
             )
 
-        yield show
-
-
-@contextmanager
-def selection_bar(wanted: object) -> Iterator[Callable[[int, int], None] | None]:
-    """A bar over the paths that the choice of parameters walks."""
-    if not wanted:
-        yield None
-        return
-    columns = (
-        TextColumn("choosing parameters"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("", total=None)
-
-        def show(done: int, of: int) -> None:
-            progress.update(task, total=of, completed=done)
-
-        yield show
+        yield Watch(step, lambda done, of: show("choosing parameters", done, of, f"{done}/{of}"))

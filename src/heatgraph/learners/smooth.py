@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from heatgraph.graph import CandidateEdges
 from heatgraph.learners.outcome import CUT, check_n_edges, store_graph, tell, warn_of_status
-from heatgraph.learners.progress import progress_monitor
+from heatgraph.learners.progress import watch_fit
 from heatgraph.learners.validation import (
     check_choice,
     check_complete,
@@ -164,8 +164,8 @@ class SmoothGraph(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         signals = np.ascontiguousarray(observations.T / unit)
         candidates = resolve_candidates(self.candidates, observations, names)
         n_edges = check_n_edges(self.n_edges, candidates)
-        with progress_monitor(self.verbose, monitor) as report:
-            search = _Search(self, signals, candidates, report)
+        with watch_fit(self.verbose, monitor) as watch:
+            search = _Search(self, signals, candidates, watch.step)
             beta, fitted = search.run(self._given_beta(unit), n_edges, self.degree)
         store_graph(self, candidates, fitted.w, names, n_edges)
         self.beta_ = beta * unit**2

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator
 
 from heatgraph.graph import CandidateEdges, Graph
 from heatgraph.learners.outcome import CUT, check_n_edges, store_graph, tell, warn_of_status
-from heatgraph.learners.progress import progress_monitor
+from heatgraph.learners.progress import watch_fit
 from heatgraph.learners.validation import (
     check_choice,
     check_complete,
@@ -164,8 +164,8 @@ class SpectralTemplates(BaseEstimator):
         candidates = resolve_candidates(self.candidates, observations, names)
         n_edges = check_n_edges(self.n_edges, candidates)
         templates = self._templates(signals)
-        with progress_monitor(self.verbose, monitor) as report:
-            search = _Search(self, templates, signals, candidates, report)
+        with watch_fit(self.verbose, monitor) as watch:
+            search = _Search(self, templates, signals, candidates, watch.step)
             solution = search.run(n_edges)
         store_graph(self, candidates, solution.w, names, n_edges)
         self.eigenvectors_ = templates.V
