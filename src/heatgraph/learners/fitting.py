@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from heatgraph.learners.outcome import CUT
 from heatgraph.learners.parameters import HeatParameters, first_scales
+from heatgraph.objective.atoms import ATOMS
 from heatgraph.objective.heat import HeatObjective, Signals
 from heatgraph.selection.density import fit_for_edges
 from heatgraph.selection.penalties import Choice, choose
@@ -66,14 +68,16 @@ def fit_heat(
         return _solve(p, p.objective(alpha, beta), tau, monitor)
 
     if p.n_edges is not None and beta_is_free:
-        beta, solution = fit_for_edges(at, _count, p.n_edges, beta / BETA_RANGE, beta * BETA_RANGE)
+        count = partial(_count, wanted=p.n_edges)
+        beta, solution = fit_for_edges(at, count, p.n_edges, beta / BETA_RANGE, beta * BETA_RANGE)
     else:
         solution = at(beta)
     return Fit(solution, p.objective(alpha, beta), choice)
 
 
-def _count(solution: Solution) -> int:
-    return int((solution.w >= CUT).sum())
+def _count(solution: Solution, wanted: int) -> int:
+    """The number of edges; a fit that the user stopped counts as met, which ends the search."""
+    return wanted if solution.status is Status.INTERRUPTED else int((solution.w >= CUT).sum())
 
 
 def _solve(
@@ -129,13 +133,18 @@ def _first_fit(
         )
 
     usual = first_scales(tau.size)
-    if not p.learn_scales or p.penalty == "l1" or np.array_equal(tau, usual):
+    if not p.learn_scales or p.atoms is ATOMS["raw"] or np.array_equal(tau, usual):
         return from_scales(tau)
     fit = from_scales(usual)
     if fit.status is Status.INTERRUPTED:
         return fit
-    given = from_scales(tau)
-    return given if given.objective[-1] < (1.0 - BETTER) * fit.objective[-1] else fit
+    try:
+        given = from_scales(tau)
+    except KeyboardInterrupt:  # before it had a point of its own
+        return replace(fit, status=Status.INTERRUPTED)
+    if given.objective[-1] < (1.0 - BETTER) * fit.objective[-1]:
+        return given
+    return replace(fit, status=given.status) if given.status is Status.INTERRUPTED else fit
 
 
 def refit(p: HeatParameters, fit: Fit, signals: Signals) -> Solution:

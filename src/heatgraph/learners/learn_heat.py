@@ -279,7 +279,7 @@ class LearnHeat(TransformerMixin, BaseEstimator):
             )
         if p.signals.observed is not None and not p.signals.observed.any(axis=1).all():
             silent = np.flatnonzero(~p.signals.observed.any(axis=1))
-            listed = [k if names is None else names[k] for k in silent]
+            listed = [int(k) if names is None else names[k] for k in silent]
             warnings.warn(
                 f"LearnHeat: never observed, so that nothing is known of their edges: {listed}. "
                 "The graph keeps these nodes.",

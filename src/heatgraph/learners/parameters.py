@@ -16,6 +16,7 @@ from heatgraph.learners.validation import (
     Names,
     check_choice,
     check_number,
+    columns_of,
     resolve_candidates,
 )
 from heatgraph.objective.atoms import ATOMS, AtomWeights
@@ -23,7 +24,7 @@ from heatgraph.objective.heat import HeatObjective, Signals
 from heatgraph.selection.penalties import ALPHAS, BETAS, Grid, units_of
 from heatgraph.solvers.majorise import PENALTIES
 
-__all__ = ["HeatParameters", "edge_count", "first_scales", "n_threads", "resolve"]
+__all__ = ["HeatParameters", "edge_count", "first_scales", "is_auto", "n_threads", "resolve"]
 
 Array = NDArray[np.float64]
 
@@ -91,9 +92,9 @@ def resolve(estimator: Any, X: Array, unit: float, names: Names) -> HeatParamete
         candidates=candidates,
         atoms=ATOMS[atoms],
         signals=signals,
-        w=_start(estimator, candidates, rng),
-        alphas=_choices("alpha", estimator.alpha, unit, ALPHAS, alpha_unit),
-        betas=_choices("beta", estimator.beta, unit**2, BETAS, beta_unit),
+        w=_start(estimator, candidates, names, rng),
+        alphas=_choices("alpha", estimator.alpha, (unit,), ALPHAS, alpha_unit),
+        betas=_choices("beta", estimator.beta, (unit, unit), BETAS, beta_unit),
         starts=_scales(estimator),
         learn_scales=bool(estimator.learn_scales),
         penalty=PENALTY_OF[atoms] if penalty == "auto" else penalty,
@@ -129,7 +130,12 @@ def _generator(random_state: Any) -> np.random.Generator:
         if seed < 0:
             raise ValueError(f"random_state must be an integer >= 0, got {seed}.")
         return np.random.default_rng(seed)
-    return np.random.default_rng(check_random_state(random_state).randint(2**31))
+    try:
+        return np.random.default_rng(check_random_state(random_state).randint(2**31))
+    except ValueError:
+        raise ValueError(
+            f"random_state must be an integer >= 0, a Generator or None, got {random_state!r}."
+        ) from None
 
 
 def edge_count(n_edges: Any, n_nodes: int) -> int | None:
@@ -188,37 +194,42 @@ def _check_learned(estimator: Any) -> None:
 
 
 def _choices(
-    name: str, value: Any, unit: float, grid: tuple[float, ...], grid_unit: float
+    name: str, value: Any, units: tuple[float, ...], grid: tuple[float, ...], grid_unit: float
 ) -> tuple[float, ...]:
     """One penalty in units where the signals have size 1, or the grid to choose it from."""
-    if _is_auto(name, value):
+    if is_auto(name, value):
         return tuple(g * grid_unit for g in grid)
-    return (check_number(name, value) / unit,)
+    given = check_number(name, value)
+    for unit in units:  # one by one: the square of a unit may be out of range
+        given /= unit
+    if not np.isfinite(given):
+        raise ValueError(f'{name} = {value!r} is too large for signals so small; try "auto".')
+    return (given,)
 
 
-def _is_auto(name: str, value: Any) -> bool:
+def is_auto(name: str, value: Any) -> bool:
+    """Whether a parameter is to be chosen; no other text will do."""
     if isinstance(value, str) and value != "auto":
         raise ValueError(f'{name} must be a number >= 0 or "auto", got {value!r}.')
     return isinstance(value, str)
 
 
-def _start(estimator: Any, candidates: CandidateEdges, rng: np.random.Generator) -> Array:
+def _start(
+    estimator: Any, candidates: CandidateEdges, names: Names, rng: np.random.Generator
+) -> Array:
     """Weights to start from, on the simplex of the candidates."""
     total = 0.5 * candidates.n_nodes
     if isinstance(estimator.init, Graph):
-        return _from_graph(estimator.init, candidates, total)
+        return _from_graph(estimator.init, candidates, names, total)
     if check_choice("init", estimator.init, INITS) == "uniform":
         return np.full(candidates.n_edges, total / candidates.n_edges)
     return _on_simplex(rng.uniform(size=candidates.n_edges), total)
 
 
-def _from_graph(graph: Graph, candidates: CandidateEdges, total: float) -> Array:
-    if graph.n_nodes != candidates.n_nodes:
-        raise ValueError(
-            f"init: the graph has {graph.n_nodes} nodes, X has {candidates.n_nodes} columns."
-        )
+def _from_graph(graph: Graph, candidates: CandidateEdges, names: Names, total: float) -> Array:
+    node = np.argsort(columns_of("init", graph, candidates.n_nodes, names))  # of each column
     W = graph.adjacency()
-    w: Array = np.asarray(W[candidates.i, candidates.j], dtype=np.float64).ravel()
+    w: Array = np.asarray(W[node[candidates.i], node[candidates.j]], dtype=np.float64).ravel()
     if w.sum() <= 0.0:
         raise ValueError("init: no edge of the graph is among the candidates.")
     return _on_simplex(w, total)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,9 @@ __all__ = [
     "check_complete",
     "check_number",
     "check_signals",
+    "columns_of",
     "node_names",
+    "per_square",
     "resolve_candidates",
     "unit_of",
 ]
@@ -35,15 +37,23 @@ def check_signals(
     """``X`` as a float64 array (n_signals, n_nodes); NaN stands for an entry not observed."""
     if reset:
         node_names(X)  # a duplicate or missing name is said before anything else is
-    checked: Array = validate_data(
-        estimator,
-        X,
-        reset=reset,
-        dtype=np.float64,
-        ensure_all_finite="allow-nan" if allow_missing else True,
-        ensure_min_features=min_nodes if reset else 1,
-        copy=True,
-    )
+    try:
+        checked: Array = validate_data(
+            estimator,
+            X,
+            reset=reset,
+            dtype=np.float64,
+            ensure_all_finite="allow-nan" if allow_missing else True,
+            ensure_min_features=min_nodes if reset else 1,
+            copy=True,
+        )
+    except ValueError as error:
+        if "could not convert" not in str(error):
+            raise
+        raise ValueError(
+            f"X must hold numbers only, and NaN where nothing was observed: {error}; drop the "
+            "columns that are not nodes."
+        ) from None
     return checked
 
 
@@ -95,6 +105,12 @@ def unit_of(X: Array) -> float:
     return float(2.0 ** np.clip(np.round(np.log2(rms)), -1000, 1000))
 
 
+def per_square(value: Any, unit: float) -> Any:
+    """``value * unit**2``; infinite or zero, not an error, where squares of X are out of range."""
+    with np.errstate(over="ignore", under="ignore"):
+        return value * unit * unit
+
+
 def check_number(
     name: str, value: Any, *, minimum: float = 0.0, strict: bool = False, integer: bool = False
 ) -> float:
@@ -128,17 +144,28 @@ def resolve_candidates(candidates: Any, X: Array, names: Names) -> CandidateEdge
     if isinstance(candidates, (int, np.integer)) and not isinstance(candidates, bool):
         return _from_pairs(_nearest_rows(X, int(candidates)), n)
     if isinstance(candidates, Graph):
-        if candidates.n_nodes != n:
-            raise ValueError(
-                f"candidates: the graph has {candidates.n_nodes} nodes, X has {n} columns."
-            )
-        return _from_pairs(candidates.edges, n)
+        return _from_pairs(columns_of("candidates", candidates, n, names)[candidates.edges], n)
     if sparse.issparse(candidates) or getattr(candidates, "shape", None) == (n, n):
         mask = sparse.coo_array(candidates)
         if mask.shape != (n, n):
             raise ValueError(f"candidates: the mask must be ({n}, {n}), got {mask.shape}.")
         return _from_pairs(np.stack([mask.row, mask.col], axis=1)[mask.data != 0], n)
     return _from_pairs(_numbered(candidates, names, n), n)
+
+
+def columns_of(parameter: str, graph: Graph, n: int, names: Names) -> NDArray[np.intp]:
+    """The column of ``X`` of each node of a graph: by name where both have names."""
+    if graph.n_nodes != n:
+        raise ValueError(f"{parameter}: the graph has {graph.n_nodes} nodes, X has {n} columns.")
+    if names is None or graph.names is None:
+        return np.arange(n)
+    index = {name: k for k, name in enumerate(names)}
+    unknown = [name for name in graph.names if name not in index]
+    if unknown:
+        raise ValueError(
+            f"{parameter}: the graph has a node {unknown[0]!r}, which is not a column of X."
+        )
+    return np.array([index[name] for name in graph.names], dtype=np.intp)
 
 
 def _nearest_rows(X: Array, k: int) -> NDArray[np.intp]:
@@ -152,6 +179,11 @@ def _nearest_rows(X: Array, k: int) -> NDArray[np.intp]:
 
 def _numbered(pairs: Any, names: Names, n: int) -> NDArray[np.intp]:
     """Pairs of names or numbers as pairs of column numbers."""
+    if isinstance(pairs, str) or not isinstance(pairs, Iterable):
+        raise ValueError(
+            'candidates must be None, "all", a number of nearest neighbours, a list of pairs, a '
+            f"mask or a Graph, got {pairs!r}."
+        )
     listed = pairs.to_numpy().tolist() if hasattr(pairs, "to_numpy") else list(pairs)
     index = {name: k for k, name in enumerate(names if names is not None else range(n))}
     numbers = np.empty((len(listed), 2), dtype=np.intp)

@@ -60,7 +60,8 @@ def code_signals(
 
 def as_sources(codes: Array, n_scales: int) -> Array:
     """Rows (M, S N) seen as the paper's (S, N, M)."""
-    return codes.reshape(len(codes), n_scales, -1).transpose(1, 2, 0)
+    M, K = codes.shape
+    return codes.reshape(M, n_scales, K // n_scales).transpose(1, 2, 0)
 
 
 @dataclass(frozen=True, eq=False)
