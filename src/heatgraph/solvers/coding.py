@@ -12,8 +12,10 @@ support is right costs one small solve.
 
 from __future__ import annotations
 
+import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cache
 
 import numba
 import numpy as np
@@ -97,9 +99,19 @@ def code(
     if len(chunks) == 1:
         run(chunks[0])
     else:
-        with ThreadPoolExecutor(len(chunks)) as pool:
-            list(pool.map(run, chunks))
+        list(_pool(len(chunks)).map(run, chunks))
     return Coding(h, report[:, 0], report[:, 1])
+
+
+@cache
+def _pool(n_threads: int) -> ThreadPoolExecutor:
+    """Threads that stay: a fit codes a thousand times, for a millisecond each."""
+    return ThreadPoolExecutor(n_threads, thread_name_prefix="heatgraph-coding")
+
+
+# A forked child has the pool but not its threads; it makes its own.
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_pool.cache_clear)
 
 
 @_compiled
