@@ -21,6 +21,7 @@ from heatgraph.datasets import make_graph, make_heat_signals
 from heatgraph.learners import fitting
 from heatgraph.learners.learn_heat import _merge_scales
 from heatgraph.metrics import edge_scores
+from heatgraph.selection.penalties import ALPHAS, BETAS
 
 N, M = 8, 40
 NAMES = tuple("abcdefgh")
@@ -145,7 +146,7 @@ class TestFit:
 
     def test_what_was_tried_is_listed(self, chosen):
         table = chosen.selection_
-        assert len(table) == 15
+        assert len(table) == len(ALPHAS) * len(BETAS)
         assert table["missed"].between(0.0, 1.0).all()
         row = table[(table["alpha"] == chosen.alpha_) & (table["beta"] == chosen.beta_)]
         assert len(row) == 1

@@ -62,7 +62,8 @@ def fit_heat(
             n_jobs=p.n_jobs,
             report=report,
         )
-        alpha, beta, tau = choice.alpha, choice.beta, choice.start
+        alpha, beta = choice.alpha, choice.beta
+        tau = next(start for start in p.starts if start.size == choice.n_scales)
 
     def at(beta: float) -> Solution:
         return _solve(p, p.objective(alpha, beta), tau, monitor)

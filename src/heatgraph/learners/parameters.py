@@ -60,9 +60,17 @@ class HeatParameters:
 
     @property
     def grid(self) -> Grid | None:
-        """What masked prediction has to choose from, or None where all is given."""
-        n = len(self.alphas) * len(self.betas) * len(self.starts)
-        return Grid(self.alphas, self.betas, self.starts) if n > 1 else None
+        """What masked prediction has to choose from, or None where all is given.
+
+        Scales that are learned start where they usually do: the choice should not depend on a
+        second start that the caller gives.
+        """
+        if len(self.alphas) * len(self.betas) * len(self.starts) == 1:
+            return None
+        starts = self.starts
+        if self.learn_scales:
+            starts = tuple(first_scales(tau.size) for tau in starts)
+        return Grid(self.alphas, self.betas, starts)
 
     def objective(self, alpha: float, beta: float) -> HeatObjective:
         return HeatObjective(self.candidates, alpha, beta, self.atoms)

@@ -23,7 +23,7 @@ Array = NDArray[np.float64]
 
 # In units of the signals (see `units_of`), so that scaling X changes nothing.
 ALPHAS = (0.4, 0.2, 0.1, 0.05, 0.025)
-BETAS = (8e-3, 2.8e-3, 1e-3)
+BETAS = (2.4e-2, 8e-3, 2.8e-3, 1e-3)
 FOLDS = 3
 HIDDEN_SHARE = 0.25
 TOL = 1e-3  # of the fits of the grid: enough to rank them
@@ -48,7 +48,7 @@ class Choice:
 
     alpha: float
     beta: float
-    start: Array
+    n_scales: int
     missed: float
     standard_error: float
     table: pd.DataFrame
@@ -159,7 +159,7 @@ def _chosen(
     return Choice(
         float(alpha),
         float(beta),
-        grid.starts[start],
+        grid.starts[start].size,
         float(missed[pick]),
         float(standard_error[pick]),
         table,
