@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 from rich.console import Console
@@ -16,11 +16,7 @@ from rich.table import Table
 from rich.text import Text
 from sklearn.exceptions import ConvergenceWarning
 
-__all__ = ["DebugFlag", "JsonFlag", "QuietFlag", "Voice", "errors_reported"]
-
-JsonFlag = Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")]
-QuietFlag = Annotated[bool, typer.Option("--quiet", "-q", help="Show no notes and no progress.")]
-DebugFlag = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
+__all__ = ["Voice", "columns", "errors_reported"]
 
 ERROR, INTERRUPTED = 2, 130
 

@@ -14,16 +14,9 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from heatgraph.cli.console import (
-    INTERRUPTED,
-    DebugFlag,
-    JsonFlag,
-    QuietFlag,
-    Voice,
-    columns,
-    errors_reported,
-)
+from heatgraph.cli.console import INTERRUPTED, Voice, columns, errors_reported
 from heatgraph.cli.learn import fit, human, summary_of
+from heatgraph.cli.options import DebugFlag, ForceFlag, JsonFlag, QuietFlag
 from heatgraph.cli.results import DPI, draw, listed, result_folder, write_fit, write_summary
 from heatgraph.cli.tables import SignalTable
 from heatgraph.datasets import make_graph, make_heat_signals
@@ -76,7 +69,7 @@ class Example:
 
 def demo(
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the results.")],
-    force: Annotated[bool, typer.Option("--force", help="Replace earlier results.")] = False,
+    force: ForceFlag = False,
     json: JsonFlag = False,
     quiet: QuietFlag = False,
     debug: DebugFlag = False,

@@ -9,7 +9,18 @@ import numpy as np
 import pandas as pd
 import typer
 
-from heatgraph.cli.console import DebugFlag, JsonFlag, QuietFlag, Voice, errors_reported
+from heatgraph.cli.console import Voice, errors_reported
+from heatgraph.cli.options import (
+    DebugFlag,
+    Decimal,
+    ForceFlag,
+    Header,
+    IndexColumn,
+    JsonFlag,
+    ModelFile,
+    QuietFlag,
+    Transpose,
+)
 from heatgraph.cli.sources import heat_model, signals_for
 from heatgraph.cli.tables import SignalTable, TableOptions
 from heatgraph.files import write_atomically
@@ -19,24 +30,16 @@ __all__ = ["impute"]
 
 
 def impute(
-    model_file: Annotated[
-        Path, typer.Argument(metavar="MODEL", help="A model file, or the folder of `learn`.")
-    ],
+    model_file: ModelFile,
     signals: Annotated[Path, typer.Argument(help="Signals, with empty cells where unobserved.")],
     output: Annotated[
         Path, typer.Option("--output", "-o", help="The .csv file for the completed signals.")
     ],
-    index_column: Annotated[
-        str | None, typer.Option(help="Column that labels the signals, or none.")
-    ] = None,
-    transpose: Annotated[
-        bool, typer.Option("--transpose", help="Nodes are rows and signals columns.")
-    ] = False,
-    header: Annotated[
-        bool | None, typer.Option(help="Whether the first line of a CSV has names.")
-    ] = None,
-    decimal: Annotated[str, typer.Option(help="Decimal mark of a CSV.")] = ".",
-    force: Annotated[bool, typer.Option("--force", help="Replace an earlier result.")] = False,
+    index_column: IndexColumn = None,
+    transpose: Transpose = False,
+    header: Header = None,
+    decimal: Decimal = ".",
+    force: ForceFlag = False,
     json: JsonFlag = False,
     quiet: QuietFlag = False,
     debug: DebugFlag = False,

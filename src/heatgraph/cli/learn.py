@@ -8,13 +8,16 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from heatgraph.cli.console import (
-    INTERRUPTED,
+from heatgraph.cli.console import INTERRUPTED, Voice, errors_reported
+from heatgraph.cli.options import (
     DebugFlag,
+    Decimal,
+    ForceFlag,
+    Header,
+    IndexColumn,
     JsonFlag,
     QuietFlag,
-    Voice,
-    errors_reported,
+    Transpose,
 )
 from heatgraph.cli.results import (
     edge_table,
@@ -89,17 +92,11 @@ def learn(
     tol: Annotated[float | None, typer.Option(help="Residual to stop at.")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of what is drawn at random.")] = None,
     jobs: Annotated[int | None, typer.Option(help="Threads; -1 for all.")] = None,
-    index_column: Annotated[
-        str | None, typer.Option(help="Column that labels the signals, or none.")
-    ] = None,
-    transpose: Annotated[
-        bool, typer.Option("--transpose", help="Nodes are rows and signals columns.")
-    ] = False,
-    header: Annotated[
-        bool | None, typer.Option(help="Whether the first line of a CSV has names.")
-    ] = None,
-    decimal: Annotated[str, typer.Option(help="Decimal mark of a CSV.")] = ".",
-    force: Annotated[bool, typer.Option("--force", help="Replace earlier results.")] = False,
+    index_column: IndexColumn = None,
+    transpose: Transpose = False,
+    header: Header = None,
+    decimal: Decimal = ".",
+    force: ForceFlag = False,
     json: JsonFlag = False,
     quiet: QuietFlag = False,
     debug: DebugFlag = False,

@@ -9,7 +9,18 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from heatgraph.cli.console import DebugFlag, JsonFlag, QuietFlag, Voice, columns, errors_reported
+from heatgraph.cli.console import Voice, columns, errors_reported
+from heatgraph.cli.options import (
+    DebugFlag,
+    Decimal,
+    ForceFlag,
+    Header,
+    IndexColumn,
+    JsonFlag,
+    ModelFile,
+    QuietFlag,
+    Transpose,
+)
 from heatgraph.cli.results import (
     MODEL,
     draw,
@@ -30,26 +41,18 @@ MAX_ROWS = 30
 
 
 def sources(
-    model_file: Annotated[
-        Path, typer.Argument(metavar="MODEL", help="A model file, or the folder of `learn`.")
-    ],
+    model_file: ModelFile,
     signals: Annotated[Path, typer.Argument(help="Signals, a column for every node of MODEL.")],
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", help="A .csv file, or a folder, for all sources."),
     ] = None,
     top: Annotated[int, typer.Option(min=1, help="Sources of a signal to show.")] = 3,
-    index_column: Annotated[
-        str | None, typer.Option(help="Column that labels the signals, or none.")
-    ] = None,
-    transpose: Annotated[
-        bool, typer.Option("--transpose", help="Nodes are rows and signals columns.")
-    ] = False,
-    header: Annotated[
-        bool | None, typer.Option(help="Whether the first line of a CSV has names.")
-    ] = None,
-    decimal: Annotated[str, typer.Option(help="Decimal mark of a CSV.")] = ".",
-    force: Annotated[bool, typer.Option("--force", help="Replace earlier results.")] = False,
+    index_column: IndexColumn = None,
+    transpose: Transpose = False,
+    header: Header = None,
+    decimal: Decimal = ".",
+    force: ForceFlag = False,
     json: JsonFlag = False,
     quiet: QuietFlag = False,
     debug: DebugFlag = False,
