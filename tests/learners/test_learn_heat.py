@@ -513,10 +513,18 @@ class TestMerging:
 def test_the_papers_solver_agrees(signals):
     pytest.importorskip("scs")
     fast = LearnHeat(**RAW, tol=1e-6).fit(signals)
-    paper = LearnHeat(**RAW, solver="paper").fit(signals)
+    paper = LearnHeat(**RAW, solver="paper", tol=1e-6, max_iter=3000).fit(signals)
     assert paper.objective_[-1] == pytest.approx(fast.objective_[-1], rel=0.01)
     assert paper.objective_[-1] >= fast.objective_[-1] * (1.0 - 1e-6)
     assert np.isnan(paper.residual_)
+
+
+def test_the_papers_tolerance_is_absolute(signals):
+    pytest.importorskip("scs")
+    # Its rule is a change of the objective of less than tol, in the units of the signals squared.
+    stopped = LearnHeat(**RAW, solver="paper", tol=1e-2).fit(signals)
+    changes = -np.diff(stopped.objective_)
+    assert changes[-1] < 1e-2 <= changes[:-1].min()
 
 
 class TestEdges:

@@ -92,8 +92,9 @@ class LearnHeat(TransformerMixin, BaseEstimator):
     n_jobs : int, optional
         Processes for the choice of parameters, threads for the coding of signals.  Any number
         gives the same result.
-    max_iter : int
-        Limit on the iterations of the fit.
+    max_iter : int, optional
+        Limit on the iterations of the fit; 2000 unless given, 1000 as in the paper for
+        ``solver="paper"``.
     tol : float
         Stop when the gradient promises no larger relative fall of the objective.  (For
         ``solver="paper"``: the paper's own rule, an absolute change of the objective.)
@@ -165,7 +166,7 @@ class LearnHeat(TransformerMixin, BaseEstimator):
         candidates: Any = None,
         n_edges: int | str | None = None,
         n_jobs: int | None = None,
-        max_iter: int = 2000,
+        max_iter: int | None = None,
         tol: float = 1e-4,
         random_state: Any = None,
         verbose: int = 0,

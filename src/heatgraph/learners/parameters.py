@@ -29,6 +29,7 @@ __all__ = ["HeatParameters", "edge_count", "first_scales", "is_auto", "n_threads
 Array = NDArray[np.float64]
 
 SOLVERS = ("auto", "dense", "paper")
+MAX_ITER = {"auto": 2000, "dense": 2000, "paper": 1000}
 INITS = ("uniform", "random")
 PENALTY_OF = {"unit": "log", "raw": "l1"}
 FIRST_SCALES = (1.0, 3.0)  # the span that the scales start in where none are given
@@ -108,8 +109,8 @@ def resolve(estimator: Any, X: Array, unit: float, names: Names) -> HeatParamete
         penalty=PENALTY_OF[atoms] if penalty == "auto" else penalty,
         solver=solver,
         n_edges=check_n_edges(edge_count(estimator.n_edges, candidates.n_nodes), candidates),
-        max_iter=int(check_number("max_iter", estimator.max_iter, minimum=1, integer=True)),
-        tol=check_number("tol", estimator.tol),
+        max_iter=_limit(estimator.max_iter, solver),
+        tol=_tolerance(estimator.tol, solver, unit),
         n_jobs=n_threads(estimator.n_jobs),
         rng=rng,
     )
@@ -124,6 +125,18 @@ def _check_paper(atoms: str, penalty: str, signals: Signals) -> None:
         raise ValueError(
             'solver="paper" takes no missing entries; use solver="dense", or fill them.'
         )
+
+
+def _limit(max_iter: Any, solver: str) -> int:
+    if max_iter is None:
+        return MAX_ITER[solver]
+    return int(check_number("max_iter", max_iter, minimum=1, integer=True))
+
+
+def _tolerance(tol: Any, solver: str, unit: float) -> float:
+    """Relative; but the paper's is absolute, in the squared units of the signals."""
+    given = check_number("tol", tol)
+    return given / unit / unit if solver == "paper" else given
 
 
 def _generator(random_state: Any) -> np.random.Generator:

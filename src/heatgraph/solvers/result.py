@@ -27,7 +27,9 @@ class Status(StrEnum):
 
 
 _ADVICE = {
-    Status.CONVERGED: "The stationarity residual is below `tol`.",
+    Status.CONVERGED: (
+        "The residual is below `tol` (for the paper's solver: the change of the objective is)."
+    ),
     Status.MAX_ITER: (
         "The iteration limit was reached before the stationarity residual fell below `tol`; "
         "raise `max_iter` or `tol`."
