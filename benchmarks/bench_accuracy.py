@@ -1,6 +1,7 @@
 """How much of a graph is recovered: without the truth, and as the paper does, with it.
 
-Run with ``make bench-accuracy`` or ``python -m benchmarks.bench_accuracy [PART ...]``.  Ten graphs a model,
+Run with ``make bench-accuracy`` or ``python -m benchmarks.bench_accuracy [PART ...]``.  Ten graphs
+a model,
 20 nodes, 100 signals of 3 atoms; RBF keeps weights of at least 0.75, ER has p = 0.2, BA attaches
 2.  The seeds are none of those that the defaults were designed on (1000 to 1009).
 """
