@@ -840,7 +840,7 @@ PAPER = {"solver": "paper", "atoms": "raw", "scales": (2.0, 4.0), "learn_scales"
         ({"n_jobs": 0}, "n_jobs must be None, a number of threads or -1 for all, got 0"),
         ({"n_jobs": 1.5}, "n_jobs must be None, a number of threads or -1 for all, got 1.5"),
         ({"cut": -0.1}, "cut must be a finite number >= 0, got -0.1"),
-        ({"cut": "deep"}, 'cut must be a number >= 0 or "auto", got .deep'),
+        ({"cut": "deep"}, "cut must be one of 'auto', 'typical', 'mixture', 'otsu', got 'deep'"),
         ({"n_bootstrap": -1}, "n_bootstrap must be an integer >= 0, got -1"),
         ({"n_bootstrap": True}, "n_bootstrap must be an integer >= 0, got True"),
         ({"random_state": -1}, "random_state must be an integer >= 0, got -1"),

@@ -83,7 +83,8 @@ def learn(
         str, typer.Option(help="Shape of the price of a source: log or l1.")
     ] = "auto",
     cut: Annotated[
-        str, typer.Option(help="Smallest weight of an edge: a number or auto.")
+        str,
+        typer.Option(help="Smallest weight of an edge, or auto, typical, mixture, otsu."),
     ] = "auto",
     bootstrap: Annotated[
         int, typer.Option(min=0, help="Resampled fits that give every edge a confidence.")
@@ -120,7 +121,7 @@ def learn(
             candidates=candidates,
             n_edges=_edges(n_edges),
             penalty=penalty,
-            cut=_penalty("--cut", cut),
+            cut=_cut(cut),
             n_bootstrap=bootstrap,
             n_jobs=jobs,
             max_iter=max_iter,
@@ -233,6 +234,14 @@ def _penalty(option: str, text: str) -> float | str:
         return float(text)
     except ValueError:
         raise ValueError(f"{option} must be a number or auto, got {text!r}") from None
+
+
+def _cut(text: str) -> float | str:
+    """A number, or the name of a rule, which the estimator knows."""
+    try:
+        return float(text)
+    except ValueError:
+        return text
 
 
 def _scales(text: str | None) -> tuple[float, ...] | None:

@@ -15,10 +15,11 @@ from sklearn.utils.validation import check_is_fitted
 from heatgraph.graph import CandidateEdges
 from heatgraph.learners.fitting import Fit, fit_heat, refit
 from heatgraph.learners.outcome import CUT, store_graph, warn_of_status
-from heatgraph.learners.parameters import PENALTY_OF, HeatParameters, is_auto, n_threads, resolve
+from heatgraph.learners.parameters import PENALTY_OF, HeatParameters, n_threads, resolve
 from heatgraph.learners.progress import watch_fit
 from heatgraph.learners.validation import (
     Names,
+    check_choice,
     check_number,
     check_signals,
     node_names,
@@ -27,7 +28,7 @@ from heatgraph.learners.validation import (
 )
 from heatgraph.objective.atoms import ATOMS
 from heatgraph.objective.heat import Dictionary, HeatObjective, Signals
-from heatgraph.selection.cut import cut_weights
+from heatgraph.selection.cut import CUTS
 from heatgraph.selection.masked import hide_entries, prediction_errors
 from heatgraph.solvers.heat import as_sources
 from heatgraph.solvers.majorise import PENALTIES, Coder
@@ -106,9 +107,10 @@ class LearnHeat(TransformerMixin, BaseEstimator):
         The graph to start from.
     penalty : {"auto", "log", "l1"}
         ``p`` above; "auto" is "log" for unit atoms and "l1", the paper's, for raw ones.
-    cut : "auto" or float
-        Where ``graph_`` cuts the weights.  "auto" separates them into noise and edges for
-        ``penalty="log"``, and is the paper's 1e-4 for "l1".
+    cut : {"auto", "typical", "mixture", "otsu"} or float
+        The smallest weight that ``graph_`` keeps, or the rule that finds it: a share of the
+        typical weight, where noise and edges separate in a mixture, or Otsu's.  "auto" is
+        "typical" for ``penalty="log"`` and the paper's 1e-4 for "l1".
     n_bootstrap : int
         Refit this many resamples of the signals; ``graph_.confidence`` is then the share of them
         in which each edge was found.
@@ -212,7 +214,9 @@ class LearnHeat(TransformerMixin, BaseEstimator):
         unit = unit_of(observations)
         parameters = resolve(self, observations / unit, unit, names)
         n_bootstrap = int(check_number("n_bootstrap", self.n_bootstrap, integer=True))
-        if not is_auto("cut", self.cut):
+        if isinstance(self.cut, str):
+            check_choice("cut", self.cut, ("auto", *CUTS))
+        else:
             check_number("cut", self.cut)
         beta_is_free = isinstance(self.beta, str)
         with watch_fit(self.verbose, monitor, unit * unit) as watch:
@@ -253,9 +257,10 @@ class LearnHeat(TransformerMixin, BaseEstimator):
             return float(np.sort(w[w > 0.0])[-p.n_edges :].min())
         if not isinstance(self.cut, str):
             return float(self.cut)
-        if p.penalty == "l1":
+        if self.cut == "auto" and p.penalty == "l1":
             return CUT
-        return max(float(np.nextafter(cut_weights(w), np.inf)), CUT)
+        rule = CUTS["typical" if self.cut == "auto" else self.cut]
+        return max(float(np.nextafter(rule(w), np.inf)), CUT)
 
     def _measure_confidence(self, p: HeatParameters, fit: Fit, n: int) -> None:
         """The share of resampled fits in which each edge of the graph is above the cut."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["cut_weights", "mixture_cut", "otsu", "typical_cut"]
+__all__ = ["CUTS", "mixture_cut", "otsu", "typical_cut"]
 
 Array = NDArray[np.float64]
 
@@ -16,12 +18,11 @@ SETTLED = 1e-8
 TYPICAL_SHARE = 0.35
 
 
-def cut_weights(w: Array) -> float:
-    """The weight above which an edge is taken for real.
+def typical_cut(w: Array) -> float:
+    """A share of the typical weight, the mean in which every edge counts by its weight.
 
-    Two rules that fail in different ways, and the geometric mean of their cuts: where noise and
-    edges separate in a mixture (:func:`mixture_cut`), and a share of the typical weight
-    (:func:`typical_cut`).  Returns 0, keep everything, where no weight looks like noise.
+    Many small weights hardly move that mean, so the cut does not depend on how much noise there
+    is, nor on how many pairs there are.
 
     Parameters
     ----------
@@ -30,14 +31,9 @@ def cut_weights(w: Array) -> float:
     Examples
     --------
     >>> noise, edges = [0.01, 0.02, 0.005, 0.03, 0.012], [0.4, 0.5, 0.45, 0.6]
-    >>> 0.03 <= cut_weights(np.array(noise + edges)) < 0.4
+    >>> 0.03 <= typical_cut(np.array(noise + edges)) < 0.4
     True
     """
-    return float(np.sqrt(mixture_cut(w) * typical_cut(w)))
-
-
-def typical_cut(w: Array) -> float:
-    """A share of the typical weight, the mean in which every edge counts by its weight."""
     total = float(w.sum())
     return TYPICAL_SHARE * float(w @ w) / total if total > 0.0 else 0.0
 
@@ -96,3 +92,11 @@ def otsu(w: Array) -> float:
     gap = total[:-1] / below - (total[-1] - total[:-1]) / (v.size - below)
     best = int(np.argmax(below * (v.size - below) * np.square(gap)))
     return float(0.5 * (v[best] + v[best + 1]))
+
+
+# Where the largest weight that is not an edge may be, by name.
+CUTS: dict[str, Callable[[Array], float]] = {
+    "typical": typical_cut,
+    "mixture": mixture_cut,
+    "otsu": otsu,
+}
