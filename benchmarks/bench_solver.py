@@ -10,7 +10,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from functools import partial
-from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,9 +48,7 @@ def best_time(run: Callable[[], object], repeats: int = REPEATS) -> float:
     return min(times)
 
 
-def reach(
-    objective: HeatObjective, X: Array, w: Array, target: float, n_threads: int = 1
-) -> Solution:
+def reach(objective: HeatObjective, X: Array, w: Array, target: float) -> Solution:
     """The default solver, stopped as soon as its objective is at the target."""
 
     def watch(step: Progress) -> None:
@@ -67,18 +64,16 @@ def reach(
         max_iter=1000,
         tol=0.0,
         monitor=watch,
-        n_threads=n_threads,
     )
 
 
 def against_the_paper() -> None:
     print("Time to the objective that solver='paper' reaches (at N = 20 at its own stop, at")
-    print("N = 50 and 100 after 50 iterations), same start; both on one thread, then on two.")
+    print("N = 50 and 100 after 50 iterations), same start; both on one thread.")
     print(
-        f"{'N':>5} {'threads':>7} {'paper':>19} {'objective':>10} {'default':>17} "
-        f"{'objective':>10} {'ratio':>6}"
+        f"{'N':>5} {'paper':>19} {'objective':>10} {'default':>17} {'objective':>10} {'ratio':>6}"
     )
-    for n, n_threads in product((20, 50, 100), (1, 2)):
+    for n in (20, 50, 100):
         objective, X, w = problem(n)
         limits = {"max_iter": 1000, "tol": 1e-4} if n == 20 else {"max_iter": 50, "tol": 0.0}
         paper = partial(
@@ -92,14 +87,13 @@ def against_the_paper() -> None:
             learn_scales=False,
             **limits,
         )
-        with threadpool_limits(n_threads):
-            reference = paper()
-            slow = best_time(paper, repeats=2)
-            target = float(reference.objective[-1])
-            ours = reach(objective, X, w, target, n_threads)
-            fast = best_time(partial(reach, objective, X, w, target, n_threads), repeats=20)
+        reference = paper()
+        slow = best_time(paper, repeats=2)
+        target = float(reference.objective[-1])
+        ours = reach(objective, X, w, target)
+        fast = best_time(partial(reach, objective, X, w, target), repeats=20)
         print(
-            f"{n:>5} {n_threads:>7} {slow:>6.2f} s, {reference.n_iter:>4} iter. {target:>9.4f} "
+            f"{n:>5} {slow:>6.2f} s, {reference.n_iter:>4} iter. {target:>9.4f} "
             f"{fast * 1e3:>7.1f} ms, {ours.n_iter} iter. {ours.objective[-1]:>9.4f} "
             f"{slow / fast:>5.0f}x",
             flush=True,
@@ -126,7 +120,7 @@ def unavoidable(objective: HeatObjective, X: Array, w: Array, H: Array) -> float
 
 def against_the_algebra() -> None:
     print("\nOne step of the default solver over the bare time of one eigendecomposition and the")
-    print("matrix products that it cannot avoid, two threads (steps 6 to 15 of a fit).")
+    print("matrix products that it cannot avoid, on one thread (steps 6 to 15 of a fit).")
     print(f"{'N':>5} {'step':>12} {'bare':>12} {'ratio':>6}   objective, residual after")
     for n in (200, 500, 1000):
         objective, X, w = problem(n)
@@ -144,7 +138,6 @@ def against_the_algebra() -> None:
             max_iter=15,
             tol=0.0,
             monitor=clock,
-            n_threads=2,
         )
         step = float(np.median(np.diff(stamps)[5:]))
         bare = unavoidable(objective, X, end.w, end.H)
@@ -156,8 +149,9 @@ def against_the_algebra() -> None:
 
 def main() -> None:
     reach(*problem(10), 0.0)  # compile first
-    against_the_paper()
-    against_the_algebra()
+    with threadpool_limits(1):
+        against_the_paper()
+        against_the_algebra()
 
 
 if __name__ == "__main__":

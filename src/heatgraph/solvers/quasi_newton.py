@@ -26,7 +26,8 @@ Aux = TypeVar("Aux")
 
 MEMORY = 10
 ARMIJO = 1e-4
-MODEL_STEPS = 40
+MODEL_STEPS = (8, 40)  # fewest and most, by how many coordinates are free
+MODEL_WORK = 400_000  # coordinates visited by one minimisation of the model
 MODEL_TOL = 0.05  # the model need not be solved better than it is true
 NOISE = 1e-12  # relative; below this the objective cannot tell two points apart
 SHORTEST = 1e-10
@@ -190,9 +191,10 @@ def _model_minimiser(valid: ValidSet, state: State[Aux]) -> Array:
     free = np.flatnonzero(np.append((x[:n] > 0.0) | (g[:n] < 0.0), x[n:] >= 0.0))
     n_free = int(np.searchsorted(free, n))
     sigma, W, middle = _bfgs(state, free)
+    n_steps = int(np.clip(MODEL_WORK // free.size, *MODEL_STEPS))
     target = x.copy()
     target[free] = _minimise_model(
-        x[free], g[free], sigma, W, middle, n_free, valid.total, MODEL_STEPS, MODEL_TOL
+        x[free], g[free], sigma, W, middle, n_free, valid.total, n_steps, MODEL_TOL
     )
     return target
 
