@@ -25,6 +25,8 @@ Array = NDArray[np.float64]
 Aux = TypeVar("Aux")
 
 MEMORY = 10
+MANY = 20_000  # coordinates from which on the memory costs more than it saves
+MEMORY_OF_MANY = 4
 ARMIJO = 1e-4
 MODEL_STEPS = (8, 40)  # fewest and most, by how many coordinates are free
 MODEL_WORK = 400_000  # coordinates visited by one minimisation of the model
@@ -175,8 +177,9 @@ def _remember(state: State[Aux], step: Array, change: Array) -> tuple[Array, Arr
     curvature = float(step @ change)
     if curvature <= 1e-10 * float(np.linalg.norm(step)) * float(np.linalg.norm(change)):
         return state.steps, state.yields
-    steps = np.vstack([state.steps, step])[-MEMORY:]
-    yields = np.vstack([state.yields, change])[-MEMORY:]
+    kept = MEMORY if step.size < MANY else MEMORY_OF_MANY
+    steps = np.vstack([state.steps[1 - kept :], step])
+    yields = np.vstack([state.yields[1 - kept :], change])
     return steps, yields
 
 
@@ -208,7 +211,10 @@ def _bfgs(state: State[Aux], free: NDArray[np.intp]) -> tuple[float, Array, Arra
         span = float(np.ptp(state.at.gradient))
         return max(span, TINY) / state.reach, np.empty((0, free.size)), np.empty((0, 0))
     sigma, middle = _compact(state.steps, state.yields)
-    return sigma, np.vstack([sigma * state.steps[:, free], state.yields[:, free]]), middle
+    S, Y = state.steps, state.yields
+    if free.size < state.x.size:
+        S, Y = S[:, free], Y[:, free]
+    return sigma, np.vstack([sigma * S, Y]), middle
 
 
 @numba.njit(cache=True, nogil=True)
