@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from heatgraph import LearnHeat
 from heatgraph.datasets import make_graph, make_heat_signals
 from heatgraph.graph.candidates import CandidateEdges
 from heatgraph.objective.atoms import ATOMS
@@ -168,3 +169,18 @@ class TestRule:
     def test_prediction_has_to_beat_chance(self, missed, standard_error, predicts):
         choice = Choice(0.1, 0.1, np.ones(1), missed, standard_error, pd.DataFrame())
         assert choice.predicts is predicts
+
+
+def test_an_interrupt_ends_the_choice(monkeypatch):
+    """The solver keeps the best of a fit that is stopped; the choice must not go on with it."""
+    X, _ = make_heat_signals(make_graph("ring", 6, 0), [2.0], 12, 1, random_state=0)
+    calls = []
+
+    def stop(*args, **kwargs):
+        calls.append(1)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("heatgraph.solvers.quasi_newton._step", stop)
+    with pytest.raises(KeyboardInterrupt):
+        LearnHeat(n_scales=1).fit(X)
+    assert len(calls) <= 4  # the first fit of the first path, and its rounds

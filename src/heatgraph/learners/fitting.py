@@ -163,7 +163,7 @@ def refit(p: HeatParameters, fit: Fit, signals: Signals) -> Solution:
         tol=10.0 * p.tol,
     )
     refine, _ = PENALTIES[p.penalty]
-    return refine(
+    solution = refine(
         problem,
         signals,
         first,
@@ -171,3 +171,6 @@ def refit(p: HeatParameters, fit: Fit, signals: Signals) -> Solution:
         max_iter=p.max_iter,
         tol=10.0 * p.tol,
     )
+    if solution.status is Status.INTERRUPTED:
+        raise KeyboardInterrupt
+    return solution

@@ -16,6 +16,7 @@ from heatgraph.selection.interpolation import sparsest_within_error
 from heatgraph.selection.masked import HiddenPart, hide_entries, prediction_errors
 from heatgraph.solvers.heat import solve_heat
 from heatgraph.solvers.majorise import PENALTIES
+from heatgraph.solvers.result import Status
 
 __all__ = ["ALPHAS", "BETAS", "Choice", "Grid", "choose", "units_of"]
 
@@ -207,6 +208,9 @@ def _walk(
         fit = refine(
             problem, training, fit, learn_scales=learn_scales, max_iter=4 * MAX_ITER, tol=TOL
         )
+        if fit.status is Status.INTERRUPTED:
+            # The solver keeps the best of a fit that is stopped; half a path tells nothing.
+            raise KeyboardInterrupt
         D = problem.dictionary(fit.w, fit.tau)
         error, _ = prediction_errors(D, held_out, alpha, code=code)
         scales = {f"scale{k}": float(t) for k, t in enumerate(np.sort(fit.tau), start=1)}
