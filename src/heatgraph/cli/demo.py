@@ -87,7 +87,7 @@ def demo(
             model = LearnHeat()
             fit(model, example.signals, voice)
             found = model.code(pd.DataFrame(example.new_signals, columns=TOWNS))
-            write_fit(folder, model, example.signals, voice)
+            write_fit(folder, model, example.signals, voice, example.graph.coordinates)
             write_pictures(folder, example, model, found.sources[0], voice)
             summary = {
                 "command": "demo",
@@ -132,7 +132,7 @@ def write_pictures(
     folder: Path, example: Example, model: LearnHeat, sources: NDArray[np.float64], voice: Voice
 ) -> None:
     """The learned graph beside the true one, and the sources that were found."""
-    figure = Figure(figsize=(7.7, 3.6), layout="constrained")
+    figure = Figure(figsize=(8.6, 4.0), layout="constrained")
     FigureCanvasAgg(figure)
     plot_laplacians([example.graph, model.graph_], ["true", "learned"], figure.subplots(1, 2))
     figure.savefig(folder / "comparison.png", dpi=DPI)

@@ -59,14 +59,25 @@ def result_folder(path: Path, force: bool) -> Iterator[Path]:
         ) from error
 
 
-def write_fit(folder: Path, model: Any, table: SignalTable, voice: Voice) -> None:
+def write_fit(
+    folder: Path,
+    model: Any,
+    table: SignalTable,
+    voice: Voice,
+    coordinates: NDArray[np.float64] | None = None,
+) -> None:
     """The model, the graph for other tools, the sources and the pictures."""
     save_model(model, folder / MODEL)
     model.graph_.save(folder / "edges.csv")
     model.graph_.save(folder / "graph.graphml")
     if hasattr(model, "sources_"):
         write_sources(folder / "sources.csv", source_rows(model, model.sources_, table))
-    draw(folder / "graph.png", (7.0, 5.5), lambda ax: plot_graph(model.graph_, ax=ax), voice)
+    draw(
+        folder / "graph.png",
+        (7.0, 5.5),
+        lambda ax: plot_graph(model.graph_, coordinates, ax=ax),
+        voice,
+    )
     draw(
         folder / "convergence.png",
         (6.0, 3.6),
@@ -76,7 +87,12 @@ def write_fit(folder: Path, model: Any, table: SignalTable, voice: Voice) -> Non
     selection = getattr(model, "selection_", None)
     if selection is not None:
         selection.to_csv(folder / "selection.csv", index=False)
-        draw(folder / "selection.png", (6.0, 3.6), lambda ax: plot_selection(selection, ax), voice)
+        draw(
+            folder / "selection.png",
+            (6.0, 3.6),
+            lambda ax: plot_selection(selection, ax, alpha=model.alpha_, beta=model.beta_),
+            voice,
+        )
 
 
 def draw(

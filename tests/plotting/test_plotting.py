@@ -2,15 +2,18 @@
 
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
 from heatgraph.datasets import make_graph
 from heatgraph.graph import Graph
 from heatgraph.plotting import (
+    layout,
     plot_convergence,
     plot_graph,
     plot_laplacians,
+    plot_selection,
     plot_sources,
     plot_weights,
 )
@@ -43,7 +46,7 @@ def test_draws_on_the_axes_given(graph):
     assert plot_convergence([2.0, 1.0], ax=ax) is ax
     assert plot_weights(graph, ax=ax) is ax
     panels = Figure().subplots(1, 2)
-    assert plot_laplacians([graph, graph], axes=panels) == list(panels)
+    assert plot_laplacians([graph, graph], ax=panels) == list(panels)
     assert plt.get_fignums() == []
 
 
@@ -127,6 +130,60 @@ def test_laplacians_share_a_scale():
     assert {ax.images[0].get_clim() for ax in plot_laplacians(graphs)} == {(0.0, 4.0)}
 
 
+def test_laplacians_name_their_nodes(graph):
+    first, second = plot_laplacians([graph, graph])
+    names = [f"node {k}" for k in range(16)]
+    assert [tick.get_text() for tick in first.get_xticklabels()] == names
+    assert [tick.get_text() for tick in first.get_yticklabels()] == names
+    assert [tick.get_text() for tick in second.get_xticklabels()] == names
+
+
+def test_what_is_far_from_zero_is_bright(graph):
+    for sign in (1.0, -1.0):
+        nodes = plot_graph(graph, values=sign * np.linspace(1.0, 3.0, 16)).collections[1]
+        far, near = nodes.to_rgba(sign * np.array([3.0, 1.0]))
+        assert far[:3].sum() > near[:3].sum()
+
+
+def test_halos_are_below_the_nodes(graph):
+    ax = plot_graph(graph)
+    nodes = ax.collections[1].get_zorder()
+    assert all(text.get_zorder() < nodes for text in ax.texts)
+
+
+def test_the_choice_is_ringed():
+    tried = pd.DataFrame(
+        {
+            "n_scales": 1,
+            "alpha": [0.1, 0.2, 0.1],
+            "beta": [1.0, 1.0, 2.0],
+            "missed": [0.5, 0.6, 0.7],
+        }
+    ).assign(n_scales=1, standard_error=0.05)
+    ring = plot_selection(tried, alpha=0.2, beta=1.0).collections[-1]
+    assert ring.get_label() == "chosen"
+    assert np.allclose(ring.get_offsets(), [(0.2, 0.6)])
+    labels = [text.get_text() for text in plot_selection(tried, alpha=0.3, beta=1.0).legend_.texts]
+    assert "chosen" not in labels
+
+
+def test_layout_of_a_large_graph_keeps_neighbours_near(rng):
+    graph = make_graph("ring", 1500)
+    places = layout(graph)
+    assert np.array_equal(places, layout(graph))
+    i, j = graph.edges.T
+    a, b = rng.integers(0, 1500, (2, 3000))
+    near = np.linalg.norm(places[i] - places[j], axis=1)
+    far = np.linalg.norm(places[a] - places[b], axis=1)
+    assert np.median(near) < 0.1 * np.median(far)
+
+
+def test_layout_of_large_graphs_that_fall_apart():
+    assert np.isfinite(layout(Graph([], [], n_nodes=1200))).all()
+    pairs = np.arange(1200).reshape(-1, 2)
+    assert np.isfinite(layout(Graph(pairs, np.ones(600), n_nodes=1300))).all()
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -139,7 +196,7 @@ def test_laplacians_share_a_scale():
         (lambda g: plot_laplacians([]), "graphs must be"),
         (lambda g: plot_laplacians([g, Graph([(0, 1)], [1.0])]), "same number of nodes"),
         (lambda g: plot_laplacians([g], ["a", "b"]), "titles must be"),
-        (lambda g: plot_laplacians([g], axes=[]), "axes must be"),
+        (lambda g: plot_laplacians([g], ax=[]), "ax must be"),
         (lambda g: plot_weights(Graph([], [], n_nodes=2)), "must have an edge"),
     ],
 )

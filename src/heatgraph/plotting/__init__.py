@@ -1,0 +1,18 @@
+"""Pictures of graphs, weights, sources and convergence, legible to every eye.
+
+Every function draws on the axes given, or on a new figure, and returns the axes.
+"""
+
+from heatgraph.plotting.curves import plot_convergence, plot_selection, plot_weights
+from heatgraph.plotting.graphs import plot_graph, plot_laplacians, plot_sources
+from heatgraph.plotting.layout import layout
+
+__all__ = [
+    "layout",
+    "plot_convergence",
+    "plot_graph",
+    "plot_laplacians",
+    "plot_selection",
+    "plot_sources",
+    "plot_weights",
+]

@@ -1,0 +1,200 @@
+"""Curves and histograms: convergence, the choice of parameters, the weights."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+from matplotlib.ticker import MaxNLocator
+from numpy.typing import ArrayLike
+
+from heatgraph.graph import Graph
+from heatgraph.plotting.style import BLUE, INK, MARKERS, SEQUENCE, VERMILION, bare, new_axes
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["chosen_row", "plot_convergence", "plot_selection", "plot_weights"]
+
+
+def plot_convergence(objective: ArrayLike, ax: Axes | None = None) -> Axes:
+    """Draw how far above its best value the objective was at each iteration.
+
+    Parameters
+    ----------
+    objective : array-like
+        Its history, the start first.
+    ax : matplotlib Axes, optional
+        Where to draw.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> plot_convergence([4.0, 2.0, 1.5, 1.4]).get_yscale()
+    'log'
+    """
+    history = np.asarray(objective, dtype=np.float64)
+    if history.ndim != 1 or not history.size or not np.isfinite(history).all():
+        raise ValueError("objective must be a list of finite numbers, one an iteration")
+    ax = new_axes(6.0, 3.6) if ax is None else ax
+    best = float(history.min())
+    above = history - best
+    # The last fall is to the best itself, which has no place on a logarithmic axis.
+    shown = np.flatnonzero(above > 0)
+    if shown.size > 1:
+        ax.semilogy(shown, above[shown], color=BLUE, linewidth=2, marker=".", markersize=5)
+        ax.set_ylabel(f"objective above {best:.6g}")
+    else:
+        ax.plot(history, color=BLUE, linewidth=2, marker=".", markersize=8)
+        ax.set_ylabel("objective")
+    ax.set_xlabel("iteration")
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+    ax.grid(alpha=0.3)
+    bare(ax)
+    return ax
+
+
+def plot_selection(
+    selection: pd.DataFrame,
+    ax: Axes | None = None,
+    *,
+    alpha: float | None = None,
+    beta: float | None = None,
+    n_scales: int | None = None,
+) -> Axes:
+    """Draw how much of the hidden entries each choice of parameters missed.
+
+    Parameters
+    ----------
+    selection : data frame
+        ``selection_`` of a fitted :class:`~heatgraph.LearnHeat`.
+    ax : matplotlib axes, optional
+        Where to draw.
+    alpha, beta : float, optional
+        What was chosen, ``alpha_`` and ``beta_`` of the model: its place is ringed.
+    n_scales : int, optional
+        The number of scales chosen, where several were tried.
+
+    Returns
+    -------
+    matplotlib axes
+        With a line for every beta (and number of scales), over alpha; bars are standard errors.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> tried = pd.DataFrame({"n_scales": 1, "alpha": [0.1, 0.2], "beta": 1.0,
+    ...                       "missed": [0.5, 0.6], "standard_error": 0.05})
+    >>> ax = plot_selection(tried, alpha=0.2, beta=1.0)
+    >>> ax.get_ylabel(), ax.get_legend().texts[0].get_text()
+    ('share of hidden energy missed', 'chosen')
+    """
+    ax = new_axes(6.0, 3.6) if ax is None else ax
+    several = len(set(selection["n_scales"])) > 1
+    groups = selection.groupby(["n_scales", "beta"])
+    for k, ((size, spread), rows) in enumerate(groups):
+        path = rows.sort_values("alpha")
+        label = f"beta {spread:.2g}" + (f", {size} scales" if several else "")
+        ax.errorbar(
+            path["alpha"],
+            path["missed"],
+            yerr=path["standard_error"],
+            color=SEQUENCE[k % len(SEQUENCE)],
+            marker=MARKERS[k % len(MARKERS)],
+            markersize=5,
+            capsize=2,
+            label=label,
+        )
+    if alpha is not None and beta is not None:
+        _ring(ax, selection, chosen_row(selection, alpha, beta, n_scales))
+    ax.axhline(1.0, color="0.4", linestyle=":", linewidth=1.2)
+    ax.set_xscale("log")
+    alphas = sorted(set(selection["alpha"]))
+    ax.set_xticks(alphas, [f"{alpha:.2g}" for alpha in alphas])
+    ax.minorticks_off()
+    ax.set_xlabel("alpha")
+    ax.set_ylabel("share of hidden energy missed")
+    ax.legend(frameon=False, fontsize="small")
+    ax.grid(alpha=0.3)
+    bare(ax)
+    return ax
+
+
+def chosen_row(
+    selection: pd.DataFrame, alpha: float, beta: float, n_scales: int | None = None
+) -> int | None:
+    """Which row of ``selection_`` has these parameters; None if none has.
+
+    Beta may have moved afterwards, to meet a number of edges.
+    """
+    near = np.isclose(selection["alpha"], alpha, rtol=1e-9, atol=0.0)
+    near &= np.isclose(selection["beta"], beta, rtol=1e-9, atol=0.0)
+    if n_scales is not None:
+        near &= (selection["n_scales"] == n_scales).to_numpy()
+    found = np.flatnonzero(near)
+    return int(found[np.argmin(selection["missed"].to_numpy()[found])]) if found.size else None
+
+
+def _ring(ax: Axes, selection: pd.DataFrame, row: int | None) -> None:
+    if row is None:
+        return
+    place = selection.iloc[row]
+    ax.scatter(
+        [place["alpha"]],
+        [place["missed"]],
+        s=190,
+        facecolors="none",
+        edgecolors=INK,
+        linewidths=2.0,
+        zorder=5,
+        label="chosen",
+    )
+
+
+def plot_weights(graph: Graph, cut: float | None = None, ax: Axes | None = None) -> Axes:
+    """Draw the histogram of the weights, and where a cut would part them.
+
+    Parameters
+    ----------
+    graph : Graph
+        With at least one edge.
+    cut : float, optional
+        The lightest weight kept.
+    ax : matplotlib Axes, optional
+        Where to draw.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> ax = plot_weights(Graph([(0, 1), (1, 2)], [0.01, 2.0]), cut=0.1)
+    >>> ax.get_legend().texts[0].get_text()
+    'cut at 0.1: 1 of 2 edges kept'
+    """
+    if not graph.n_edges:
+        raise ValueError("graph must have an edge for its weights to be drawn")
+    ax = new_axes(6.0, 3.6) if ax is None else ax
+    low, high = float(graph.weights.min()), float(graph.weights.max())
+    n_bins = int(np.clip(np.sqrt(4 * graph.n_edges), 10, 60))
+    if high > 30 * low:
+        bins = np.geomspace(low, high * (1 + 1e-12), n_bins + 1)
+        ax.set_xscale("log")
+    else:
+        bins = np.linspace(low, max(high, low * (1 + 1e-9)), n_bins + 1)
+    ax.hist(graph.weights, bins=bins.tolist(), color=BLUE, edgecolor="white", linewidth=0.5)
+    if cut is not None:
+        kept = int((graph.weights >= cut).sum())
+        label = f"cut at {cut:.3g}: {kept} of {graph.n_edges} edges kept"
+        ax.axvline(cut, color=VERMILION, linewidth=2, linestyle="--", label=label)
+        ax.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), frameon=False)
+    ax.set_xlabel("weight of an edge")
+    ax.set_ylabel("number of edges")
+    ax.yaxis.set_major_locator(MaxNLocator(5, integer=True))
+    bare(ax)
+    return ax

@@ -1,0 +1,269 @@
+"""Graphs: alone, with values, with the sources of a signal, and as matrices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from matplotlib.collections import LineCollection
+from matplotlib.colors import Normalize, TwoSlopeNorm
+from matplotlib.ticker import MaxNLocator
+from numpy.typing import ArrayLike, NDArray
+
+from heatgraph.graph import Graph
+from heatgraph.plotting.labels import draw_labels
+from heatgraph.plotting.layout import places_of
+from heatgraph.plotting.style import (
+    BLUE,
+    FONT,
+    INK,
+    MARKERS,
+    MAX_NAMES,
+    NEGATIVE,
+    POSITIVE,
+    SIGNED,
+    VERMILION,
+    figure_of,
+    new_axes,
+    new_row,
+    texts,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["plot_graph", "plot_laplacians", "plot_sources"]
+
+Array = NDArray[np.float64]
+
+FAINT = 0.05
+
+
+def plot_graph(
+    graph: Graph,
+    coordinates: ArrayLike | None = None,
+    values: ArrayLike | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw a graph: heavy edges wide and dark, nodes coloured by a value each.
+
+    Parameters
+    ----------
+    graph : Graph
+        Its names are written beside the nodes up to 40 of them.
+    coordinates : array-like, shape (n_nodes, 2), optional
+        Where the nodes are; by default the graph's own, else a layout by springs, the same at
+        every call.
+    values : array-like, shape (n_nodes,), optional
+        What colours the nodes.  Values of both signs get a scale centred at zero.
+    ax : matplotlib Axes, optional
+        Where to draw.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> ax = plot_graph(Graph([(0, 1), (1, 2)], [1.0, 2.0], names=["a", "b", "c"]))
+    >>> sorted(text.get_text() for text in ax.texts)
+    ['a', 'b', 'c']
+    """
+    shown = None if values is None else _values(values, graph.n_nodes)
+    ax = new_axes(6.0, 5.0) if ax is None else ax
+    places = places_of(graph, coordinates)
+    _draw_edges(ax, graph, places)
+    _draw_nodes(ax, places, shown)
+    _frame(ax, places)
+    if graph.n_nodes <= MAX_NAMES:
+        draw_labels(ax, places, texts(graph), graph.edges)
+    return ax
+
+
+def plot_sources(
+    graph: Graph,
+    signal: ArrayLike,
+    sources: ArrayLike,
+    scales: ArrayLike | None = None,
+    coordinates: ArrayLike | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw a signal on its graph, and mark the nodes that its heat came from.
+
+    Parameters
+    ----------
+    graph : Graph
+        Where the heat diffused.
+    signal : array-like, shape (n_nodes,)
+        What colours the nodes.
+    sources : array-like, shape (n_scales, n_nodes)
+        Marked by an outline, a shape a scale, with the value written beside; those below 5 % of
+        the largest are left out.
+    scales : array-like, shape (n_scales,), optional
+        The diffusion times, for the legend.
+    coordinates : array-like, shape (n_nodes, 2), optional
+        Where the nodes are.
+    ax : matplotlib Axes, optional
+        Where to draw.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> graph = Graph([(0, 1), (1, 2)], [1.0, 2.0], names=["a", "b", "c"])
+    >>> ax = plot_sources(graph, [0.6, 0.3, 0.1], [[1.0, 0.0, 0.0]], scales=[1.5])
+    >>> " ".join(ax.texts[0].get_text().split()), ax.get_legend().texts[0].get_text()
+    ('a +1', 'source, scale 1.5')
+    """
+    H = np.asarray(sources, dtype=np.float64)
+    if H.ndim != 2 or H.shape[1] != graph.n_nodes:
+        raise ValueError(
+            f"sources must have the shape (n_scales, {graph.n_nodes}), got {np.shape(sources)}"
+        )
+    tau = None if scales is None else np.asarray(scales, dtype=np.float64)
+    if tau is not None and tau.shape != (len(H),):
+        raise ValueError(f"scales must have one value a row of sources, got {tau.shape}")
+    ax = new_axes(6.5, 5.0) if ax is None else ax
+    places = places_of(graph, coordinates)
+    _draw_edges(ax, graph, places)
+    _draw_nodes(ax, places, _values(signal, graph.n_nodes), label="signal")
+    labels = list(texts(graph)) if graph.n_nodes <= MAX_NAMES else [""] * graph.n_nodes
+    H = np.where(np.abs(H) >= FAINT * np.abs(H).max(initial=0.0), H, 0.0)
+    for s, row in enumerate(H):
+        found = np.flatnonzero(row)
+        ax.scatter(
+            places[found, 0],
+            places[found, 1],
+            s=420 + 260 * s,
+            marker=MARKERS[s % len(MARKERS)],
+            facecolors="none",
+            edgecolors=VERMILION if s % 2 else INK,
+            linewidths=2.0,
+            zorder=4,
+            label=f"source, scale {s + 1}" if tau is None else f"source, scale {tau[s]:.3g}",
+        )
+        for k in found:
+            labels[k] = f"{labels[k]}\n{row[k]:+.2g}".strip()
+    _frame(ax, places)
+    ax.legend(
+        loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=2, frameon=False, markerscale=0.5
+    )
+    draw_labels(ax, places, labels, graph.edges, marked=(H != 0).any(axis=0))
+    return ax
+
+
+def plot_laplacians(
+    graphs: Sequence[Graph],
+    titles: Sequence[str] | None = None,
+    ax: Iterable[Axes] | None = None,
+) -> list[Axes]:
+    """Draw the weights of several graphs on the same nodes as matrices, on one colour scale.
+
+    Parameters
+    ----------
+    graphs : sequence of Graph
+        All with as many nodes.  Up to 40 are named, the rows of the first matrix and the columns
+        of each.
+    titles : sequence of str, optional
+        One a graph.
+    ax : iterable of matplotlib Axes, optional
+        Where to draw, one a graph.
+
+    Returns
+    -------
+    list of matplotlib Axes
+
+    Examples
+    --------
+    >>> graph = Graph([(0, 1), (1, 2)], [1.0, 2.0])
+    >>> [ax.get_title() for ax in plot_laplacians([graph, graph], ["true", "learned"])]
+    ['true', 'learned']
+    """
+    if not graphs or len({graph.n_nodes for graph in graphs}) != 1:
+        raise ValueError("graphs must be one or more, all with the same number of nodes")
+    if titles is not None and len(titles) != len(graphs):
+        raise ValueError(f"titles must be one a graph, got {len(titles)} for {len(graphs)}")
+    panels = new_row(len(graphs)) if ax is None else list(ax)
+    if len(panels) != len(graphs):
+        raise ValueError(f"ax must be one a graph, got {len(panels)} for {len(graphs)}")
+    top = max((float(graph.weights.max(initial=0.0)) for graph in graphs), default=0.0) or 1.0
+    for k, (graph, panel) in enumerate(zip(graphs, panels, strict=True)):
+        W = graph.adjacency().toarray()
+        image = panel.imshow(W, cmap="Blues", vmin=0.0, vmax=top, interpolation="nearest")
+        panel.set_title("" if titles is None else titles[k], fontsize=FONT + 1)
+        _name_rows(panel, graph, first=k == 0)
+    figure_of(panels[0]).colorbar(image, ax=panels, label="weight", shrink=0.8)
+    return panels
+
+
+def _name_rows(ax: Axes, graph: Graph, *, first: bool) -> None:
+    if graph.names is None or graph.n_nodes > MAX_NAMES:
+        ax.set_xlabel("node")
+        ax.set_ylabel("node" if first else "")
+        for axis in (ax.xaxis, ax.yaxis):
+            axis.set_major_locator(MaxNLocator(5, integer=True))
+        return
+    small = FONT - (3.0 if graph.n_nodes > 12 else 1.0)
+    ticks = range(graph.n_nodes)
+    ax.set_xticks(ticks, texts(graph), rotation=90, fontsize=small)
+    ax.set_yticks(ticks, texts(graph) if first else [], fontsize=small)
+
+
+def _values(values: ArrayLike, n_nodes: int) -> Array:
+    array = np.asarray(values, dtype=np.float64)
+    if array.shape != (n_nodes,):
+        raise ValueError(f"values must have one number a node, {n_nodes}, got {array.shape}")
+    return array
+
+
+def _draw_edges(ax: Axes, graph: Graph, places: Array) -> None:
+    """Light edges first, so that none hides a heavy one."""
+    share = graph.weights / float(graph.weights.max(initial=0.0) or 1.0)
+    order = np.argsort(share, kind="stable")
+    share = share[order]
+    ink = np.zeros((graph.n_edges, 4))
+    ink[:, :3] = 0.25
+    ink[:, 3] = 0.12 + 0.78 * share
+    # Many edges are thin ones, or they would hide each other.
+    width = float(np.clip(3.6 * np.sqrt(80.0 / max(graph.n_edges, 1)), 0.6, 3.6))
+    lines = LineCollection(
+        list(places[graph.edges[order]]),
+        linewidths=0.15 * width + 0.85 * width * share,
+        colors=ink.tolist(),
+    )
+    lines.set_zorder(1)
+    lines.set_capstyle("round")
+    ax.add_collection(lines)
+
+
+def _draw_nodes(ax: Axes, places: Array, values: Array | None, label: str = "value") -> None:
+    size = float(np.clip(9000 / len(places), 12, 130))
+    x, y = places.T
+    style: dict[str, Any] = {"s": size, "edgecolors": INK, "linewidths": 0.8, "zorder": 3}
+    if values is None:
+        ax.scatter(x, y, color=BLUE, **style)
+        return
+    low, high = float(np.nanmin(values)), float(np.nanmax(values))
+    norm: Normalize
+    if low < 0 < high:
+        top = max(-low, high)
+        colours, norm = SIGNED, TwoSlopeNorm(0.0, -top, top)
+    else:
+        # Far from zero is bright, whatever the sign.
+        colours, norm = NEGATIVE if high <= 0 and low < 0 else POSITIVE, Normalize(low, high)
+    points = ax.scatter(x, y, c=values, cmap=colours, norm=norm, plotnonfinite=True, **style)
+    figure_of(ax).colorbar(points, ax=ax, shrink=0.7, label=label)
+
+
+def _frame(ax: Axes, places: Array) -> None:
+    """No ticks, equal units, and room for labels at the border."""
+    low, high = places.min(axis=0), places.max(axis=0)
+    span = np.maximum(high - low, 1e-9 + 0.05 * float((high - low).max()))
+    margin = np.array([0.2, 0.12]) * span
+    ax.set_xlim(low[0] - margin[0], high[0] + margin[0])
+    ax.set_ylim(low[1] - margin[1], high[1] + margin[1])
+    ax.set_aspect("equal")
+    ax.set_axis_off()

@@ -1,0 +1,57 @@
+"""What every picture shares: colours, marks, figures."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from heatgraph.graph import Graph
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = ["bare", "figure_of", "new_axes", "new_row", "texts"]
+
+Array = NDArray[np.float64]
+
+# Okabe and Ito's colours, which remain apart for every kind of colour vision.
+BLUE, ORANGE, VERMILION, INK = "#0072B2", "#E69F00", "#D55E00", "#222222"
+SEQUENCE = (BLUE, ORANGE, VERMILION, "#009E73", "#CC79A7", "#56B4E9", INK)
+SIGNED, POSITIVE, NEGATIVE = "PuOr_r", "cividis", "cividis_r"
+MARKERS = "osD^v<>p"
+MAX_NAMES = 40
+FONT = 10.0
+
+
+def new_axes(width: float, height: float) -> Axes:
+    """Axes on a figure of their own."""
+    import matplotlib.pyplot as plt
+
+    return plt.subplots(figsize=(width, height), layout="constrained")[1]
+
+
+def new_row(n: int) -> list[Axes]:
+    """``n`` axes side by side."""
+    import matplotlib.pyplot as plt
+
+    _, axes = plt.subplots(1, n, figsize=(3.4 * n + 0.9, 3.6), layout="constrained", squeeze=False)
+    return list(axes[0])
+
+
+def figure_of(ax: Axes) -> Figure:
+    """The figure that axes are on, at the bottom of all subfigures."""
+    figure: Any = ax.get_figure(root=True)
+    return figure  # type: ignore[no-any-return]
+
+
+def bare(ax: Axes) -> None:
+    """No frame where there is no axis."""
+    ax.spines[["top", "right"]].set_visible(False)
+
+
+def texts(graph: Graph) -> list[str]:
+    """The names of the nodes, or their numbers, as they are written."""
+    return [str(name) for name in (graph.names or range(graph.n_nodes))]
