@@ -10,6 +10,7 @@ from heatgraph import __version__
 from heatgraph.cli.demo import demo
 from heatgraph.cli.impute import impute
 from heatgraph.cli.learn import learn
+from heatgraph.cli.reproduce import reproduce
 from heatgraph.cli.sources import sources
 
 __all__ = ["app", "main"]
@@ -43,6 +44,7 @@ app.command()(learn)
 app.command()(sources)
 app.command()(impute)
 app.command()(demo)
+app.command()(reproduce)
 
 
 def main() -> None:

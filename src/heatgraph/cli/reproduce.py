@@ -1,0 +1,201 @@
+"""``heatgraph reproduce``: the tables and figures of the paper, computed anew."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+
+from heatgraph.cli.console import INTERRUPTED, Voice, columns, errors_reported
+from heatgraph.cli.options import DebugFlag, ForceFlag, JsonFlag, QuietFlag
+from heatgraph.experiments import (
+    EXPERIMENTS,
+    Experiment,
+    Readings,
+    Settings,
+    get_experiment,
+    write_outcome,
+)
+from heatgraph.experiments.base import Report, silent
+from heatgraph.experiments.writing import same_request
+from heatgraph.files import write_atomically
+
+__all__ = ["reproduce"]
+
+DATA_VARIABLE = "HEATGRAPH_DATA"
+CELLS = ".cells"
+
+
+def reproduce(
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="NAME...", help="Experiments, or all.")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Folder for the results, one in it each.")
+    ] = None,
+    list_: Annotated[bool, typer.Option("--list", help="Show the names and stop.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="A toy size, for a look.")] = False,
+    seed: Annotated[int, typer.Option(min=0, help="Same seed, same numbers.")] = 0,
+    instances: Annotated[
+        int | None, typer.Option(min=1, help="Random graphs a model, in place of the paper's.")
+    ] = None,
+    rbf: Annotated[
+        str, typer.Option(help="RBF edges kept by weight or by distance.")
+    ] = Readings.rbf,
+    noise: Annotated[str, typer.Option(help="Whether 0.02 is a std or a variance.")] = (
+        Readings.noise
+    ),
+    ba: Annotated[int, typer.Option(help="Edges of each new node of a BA graph, 2 or 1.")] = (
+        Readings.ba
+    ),
+    jobs: Annotated[int, typer.Option(help="Processes at once; -1 for all processors.")] = 1,
+    backend: Annotated[str, typer.Option(help="Of joblib, such as loky or dask.")] = "loky",
+    scheduler: Annotated[
+        str | None, typer.Option(help="Address of the scheduler of a dask cluster.")
+    ] = None,
+    data_home: Annotated[
+        Path | None,
+        typer.Option(envvar=DATA_VARIABLE, help="Where data sets are kept."),
+    ] = None,
+    cache: Annotated[
+        Path | None, typer.Option(help="Where finished parts are kept; .cells in the output.")
+    ] = None,
+    force: ForceFlag = False,
+    json: JsonFlag = False,
+    quiet: QuietFlag = False,
+    debug: DebugFlag = False,
+) -> None:
+    """Compute tables and figures of the paper anew, and put them beside the paper's.
+
+    An interrupted run goes on where it stopped when the same command is given again.
+    """
+    voice = Voice(json, quiet)
+    with errors_reported(debug):
+        if list_:
+            _list(voice)
+            return
+        experiments = _wanted(names or [])
+        if output is None:
+            raise ValueError("--output must name a folder for the results")
+        settings = Settings(
+            seed=seed,
+            quick=quick,
+            instances=instances,
+            readings=Readings(rbf, noise, ba),
+            n_jobs=jobs,
+            backend=backend,
+            scheduler=scheduler,
+            data_home=data_home,
+            cache=output / CELLS if cache is None else cache,
+        )
+        _check_replacing(experiments, output, settings, force)
+        try:
+            output.mkdir(exist_ok=True)
+            summary = _run(experiments, output, settings, voice)
+        except KeyboardInterrupt:
+            voice.warn("stopped; what is finished is kept, and the same command goes on from there")
+            raise typer.Exit(INTERRUPTED) from None
+        voice.show(summary, _human(summary, output))
+
+
+def _list(voice: Voice) -> None:
+    rows = [(e.name, e.description) for e in EXPERIMENTS.values()]
+    voice.show({"experiments": dict(rows)}, [columns(["name", "what it is"], rows)])
+
+
+def _wanted(names: Sequence[str]) -> list[Experiment]:
+    """The experiments of these names, each once."""
+    if not names:
+        raise ValueError(f"name an experiment: {', '.join(EXPERIMENTS)}, or all")
+    if "all" in names:
+        return list(EXPERIMENTS.values())
+    return [get_experiment(name) for name in dict.fromkeys(names)]
+
+
+def _check_replacing(
+    experiments: Sequence[Experiment], output: Path, settings: Settings, force: bool
+) -> None:
+    """Refuse, before anything runs, to replace what is not the answer to the same request."""
+    for experiment in experiments:
+        folder = output / experiment.name
+        if force or not folder.exists() or not any(folder.iterdir()):
+            continue
+        if not same_request(folder, experiment.name, settings):
+            raise FileExistsError(
+                f"the folder {folder} has results of another request; --force replaces them, "
+                "or name another --output"
+            )
+
+
+def _run(
+    experiments: Sequence[Experiment], output: Path, settings: Settings, voice: Voice
+) -> dict[str, Any]:
+    """Run them one by one, each written as soon as it is there."""
+    results = {}
+    for experiment in experiments:
+        with _progress(experiment.name, voice) as report, voice.warnings_told():
+            outcome = experiment.run(replace(settings, report=report))
+            files = write_outcome(
+                outcome, output / experiment.name, settings=settings, replace=True
+            )
+        results[experiment.name] = {
+            "title": outcome.title,
+            "numbers": dict(outcome.numbers),
+            "files": [str(path) for path in files],
+        }
+    with write_atomically(output / "index.md", "w") as file:
+        file.write(_index(output))
+    return {"command": "reproduce", "asked": settings.asked(), "experiments": results}
+
+
+def _index(output: Path) -> str:
+    """A page with a link to every result in the folder."""
+    there = [e for e in EXPERIMENTS.values() if (output / e.name / "page.md").exists()]
+    lines = [f"- [{e.name}]({e.name}/page.md): {e.description}" for e in there]
+    return "\n".join(["# Results", "", *lines, ""])
+
+
+def _human(summary: dict[str, Any], output: Path) -> list[Any]:
+    rows = [
+        (name, result["title"], os.path.join(output, name, "page.md"))
+        for name, result in summary["experiments"].items()
+    ]
+    return [columns(["experiment", "", "to read"], rows)]
+
+
+@contextmanager
+def _progress(name: str, voice: Voice) -> Iterator[Report]:
+    """A bar with the time left, if someone is there to watch it."""
+    if not voice.shows_progress:
+        yield silent
+        return
+    bar = (
+        TextColumn("{task.description:<10}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(compact=True),
+        TextColumn("{task.fields[text]}"),
+    )
+    with Progress(*bar, console=Console(stderr=True), transient=True) as progress:
+        task: TaskID = progress.add_task(name, total=None, text="")
+
+        def report(done: int, total: int, text: str) -> None:
+            progress.update(task, completed=done, total=total, text=text)
+
+        yield report

@@ -1,0 +1,35 @@
+"""The experiments of the paper, each by its name."""
+
+from heatgraph.experiments.base import Experiment, Outcome, Readings, Settings
+from heatgraph.experiments.writing import write_outcome
+
+__all__ = [
+    "EXPERIMENTS",
+    "Experiment",
+    "Outcome",
+    "Readings",
+    "Settings",
+    "get_experiment",
+    "write_outcome",
+]
+
+# In the order of the paper.  The modules are imported when an experiment runs.
+EXPERIMENTS: dict[str, Experiment] = {
+    experiment.name: experiment
+    for experiment in (
+        Experiment("figure1", "A signal on a graph, decomposed into heat sources", "figure1"),
+    )
+}
+
+
+def get_experiment(name: str) -> Experiment:
+    """Find an experiment by its name.
+
+    Examples
+    --------
+    >>> get_experiment("figure1").name
+    'figure1'
+    """
+    if name not in EXPERIMENTS:
+        raise ValueError(f"there is no experiment {name!r}; there are {', '.join(EXPERIMENTS)}")
+    return EXPERIMENTS[name]

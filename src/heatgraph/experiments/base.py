@@ -1,0 +1,183 @@
+"""What an experiment is given, what it gives back, and how it is found by its name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+__all__ = ["Experiment", "Outcome", "Readings", "Report", "Settings"]
+
+# Called with what is done, of how much, and what it is.
+Report = Callable[[int, int, str], None]
+
+
+def silent(done: int, total: int, text: str) -> None:
+    """Report nothing."""
+
+
+@dataclass(frozen=True)
+class Readings:
+    """How the places are read where the paper is ambiguous.
+
+    Parameters
+    ----------
+    rbf : {"weight", "distance"}
+        Whether an edge of an RBF graph is kept where its weight is at least 0.75, or where its
+        length is at most 0.75.
+    noise : {"std", "variance"}
+        Whether 0.02 is the standard deviation of the noise, or its variance.
+    ba : {2, 1}
+        To how many nodes each new node of a Barabási-Albert graph attaches.
+
+    Examples
+    --------
+    >>> Readings(ba=1)
+    Readings(rbf='weight', noise='std', ba=1)
+    """
+
+    rbf: str = "weight"
+    noise: str = "std"
+    ba: int = 2
+
+    def __post_init__(self) -> None:
+        choices = {"rbf": ("weight", "distance"), "noise": ("std", "variance"), "ba": (2, 1)}
+        for name, allowed in choices.items():
+            value = getattr(self, name)
+            if value not in allowed:
+                raise ValueError(f"{name} must be {' or '.join(map(repr, allowed))}, got {value!r}")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a user may ask of any experiment.
+
+    Parameters
+    ----------
+    seed : int
+        Same seed, same numbers, whatever the number of jobs.
+    quick : bool
+        Whether to run at a toy size, for a look.
+    instances : int, optional
+        Random graphs a model, in place of the number of the paper.
+    readings : Readings
+        How the paper is read where it is ambiguous.
+    n_jobs : int
+        Cells computed at once; -1 for as many as there are processors.
+    backend : str
+        Of joblib: ``"loky"``, ``"threading"``, ``"dask"`` or any other registered one.
+    scheduler : str, optional
+        The address of the scheduler of a cluster, for ``"dask"``.
+    data_home : pathlib.Path, optional
+        Where data sets are kept.
+    cache : pathlib.Path, optional
+        Where finished cells are kept, so that a run goes on where one stopped; nowhere if None.
+    report : callable
+        Called with ``(done, total, text)``.
+
+    Examples
+    --------
+    >>> Settings(seed=3, quick=True).n_jobs
+    1
+    """
+
+    seed: int = 0
+    quick: bool = False
+    instances: int | None = None
+    readings: Readings = field(default_factory=Readings)
+    n_jobs: int = 1
+    backend: str = "loky"
+    scheduler: str | None = None
+    data_home: Path | None = None
+    cache: Path | None = None
+    report: Report = silent
+
+    def __post_init__(self) -> None:
+        if self.seed < 0:
+            raise ValueError(f"seed must be 0 or more, got {self.seed}")
+        if self.instances is not None and self.instances < 1:
+            raise ValueError(f"instances must be at least 1, got {self.instances}")
+        if self.n_jobs == 0 or self.n_jobs < -1:
+            raise ValueError(
+                f"n_jobs must be 1 or more, or -1 for all processors, got {self.n_jobs}"
+            )
+        if self.scheduler is not None and self.backend != "dask":
+            raise ValueError(f"a scheduler needs the backend 'dask', got {self.backend!r}")
+
+    def asked(self) -> dict[str, Any]:
+        """What the numbers depend on, for a file of results."""
+        readings = {name: getattr(self.readings, name) for name in ("rbf", "noise", "ba")}
+        return {
+            "seed": self.seed,
+            "quick": self.quick,
+            "instances": self.instances,
+            "readings": readings,
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What an experiment found.
+
+    Parameters
+    ----------
+    name, title : str
+        The name that the experiment is called by, and a line that says what it is.
+    tables : mapping of str to DataFrame
+        Written as CSV, a file a table.
+    numbers : mapping
+        What JSON can hold: the main numbers, for a machine.
+    figures : mapping of str to matplotlib Figure
+        Written as PNG and SVG, named by their keys.
+    page : str
+        The result for a reader, in Markdown.  It may show a figure as ``![text](key.png)``.
+
+    Examples
+    --------
+    >>> Outcome("one", "One is one", {}, {"one": 1}, {}, "One is 1.").numbers["one"]
+    1
+    """
+
+    name: str
+    title: str
+    tables: Mapping[str, pd.DataFrame]
+    numbers: Mapping[str, Any]
+    figures: Mapping[str, Figure]
+    page: str
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """An experiment by its name; its module is imported when it is run.
+
+    Parameters
+    ----------
+    name, description : str
+        What it is called by, and a line for a list.
+    module : str
+        In ``heatgraph.experiments``, with a function ``run(settings) -> Outcome``, which is called
+        with the name too where ``by_name`` is set.
+    by_name : bool
+        Whether the module holds several experiments.
+
+    Examples
+    --------
+    >>> Experiment("figure1", "A signal and its sources", "figure1").module
+    'figure1'
+    """
+
+    name: str
+    description: str
+    module: str
+    by_name: bool = False
+
+    def run(self, settings: Settings) -> Outcome:
+        """Run it."""
+        module = import_module(f"heatgraph.experiments.{self.module}")
+        run: Callable[..., Outcome] = module.run
+        return run(self.name, settings) if self.by_name else run(settings)

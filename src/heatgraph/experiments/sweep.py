@@ -1,0 +1,194 @@
+"""Many independent cells, on any number of processes, none of them computed twice.
+
+A cell is one call of a function with parameters that JSON can hold, and its result is a dictionary
+that JSON can hold.  Its key is a digest of the function's name, the parameters and the source code
+that the result depends on; what is finished is kept on disk under it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import joblib
+from threadpoolctl import threadpool_limits
+
+import heatgraph
+from heatgraph.experiments.base import Settings
+from heatgraph.experiments.writing import plain
+from heatgraph.files import write_atomically
+
+__all__ = ["Cell", "cell_key", "code_version", "sweep"]
+
+Cell = Mapping[str, Any]
+Result = dict[str, Any]
+Function = Callable[..., Mapping[str, Any]]
+
+# What the numbers of a cell depend on, besides the module of its function.
+ROOMS = ("datasets", "graph", "kernels", "learners", "objective", "selection", "solvers")
+MODULES = ("metrics.py", "experiments/protocol.py", "experiments/sweep.py")
+
+
+def sweep(
+    function: Function, cells: Sequence[Cell], settings: Settings, text: str = ""
+) -> list[Result]:
+    """Compute every cell, but for those that were computed before.
+
+    Parameters
+    ----------
+    function : callable
+        Of a module, called as ``function(**cell)``; returns a mapping that JSON can hold.  It must
+        depend on nothing but its arguments, so that the result is the same wherever it runs.
+    cells : sequence of mapping
+        Parameters that JSON can hold, the seed among them.
+    settings : Settings
+        How many at once, by which backend, and where the finished ones are kept.
+    text : str
+        What is being computed, for the progress.
+
+    Returns
+    -------
+    list of dict
+        In the order of the cells.
+
+    Examples
+    --------
+    >>> sweep(dict, [{"a": 1}, {"a": 2}], Settings())
+    [{'a': 1}, {'a': 2}]
+    """
+    store = _Store(settings.cache, function)
+    results: dict[int, Result] = {}
+    for number, cell in enumerate(cells):
+        known = store.read(cell)
+        if known is not None:
+            results[number] = known
+    settings.report(len(results), len(cells), text)
+    missing = [number for number in range(len(cells)) if number not in results]
+    for number, result in _compute(function, cells, missing, settings):
+        results[number] = store.write(cells[number], result)
+        settings.report(len(results), len(cells), text)
+    return [results[number] for number in range(len(cells))]
+
+
+def cell_key(function: Function, cell: Cell) -> str:
+    """The digest that a cell is kept under.
+
+    Examples
+    --------
+    >>> cell_key(dict, {"a": 1, "b": 2}) == cell_key(dict, {"b": 2, "a": 1})
+    True
+    >>> cell_key(dict, {"a": 1}) == cell_key(dict, {"a": 2})
+    False
+    """
+    content = [function.__qualname__, code_version(function.__module__), plain(dict(cell))]
+    text = json.dumps(content, sort_keys=True, allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+@cache
+def code_version(module: str) -> str:
+    """A digest of the source code that a cell of a function of ``module`` depends on.
+
+    Examples
+    --------
+    >>> code_version("heatgraph.experiments.protocol") == code_version("builtins")
+    False
+    """
+    root = Path(heatgraph.__file__).parent
+    paths = [path for room in ROOMS for path in sorted((root / room).rglob("*.py"))]
+    paths += [root / name for name in MODULES]
+    own = getattr(sys.modules.get(module), "__file__", None)
+    if own is not None:
+        paths.append(Path(own))
+    digest = hashlib.sha256(f"{heatgraph.__version__} {module}".encode())
+    for path in paths:
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+class _Store:
+    """Finished cells on disk, a file each; nothing is kept without a folder."""
+
+    def __init__(self, folder: Path | None, function: Function) -> None:
+        self.folder, self.function = folder, function
+
+    def _path(self, cell: Cell) -> Path | None:
+        if self.folder is None:
+            return None
+        key = cell_key(self.function, cell)
+        return self.folder / key[:2] / f"{key}.json"
+
+    def read(self, cell: Cell) -> Result | None:
+        """The result of a cell, or None if it is not there whole."""
+        path = self._path(cell)
+        if path is None:
+            return None
+        try:
+            content = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return None
+        found = content.get("result") if isinstance(content, dict) else None
+        return found if isinstance(found, dict) else None
+
+    def write(self, cell: Cell, result: Mapping[str, Any]) -> Result:
+        """Keep a result, and give it back as it will be read."""
+        path = self._path(cell)
+        content = {"function": self.function.__qualname__, "cell": cell, "result": result}
+        text = json.dumps(plain(content), allow_nan=False)
+        if path is not None:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with write_atomically(path, "w") as file:
+                file.write(text)
+        read: Result = json.loads(text)["result"]
+        return read
+
+
+def _compute(
+    function: Function, cells: Sequence[Cell], wanted: Sequence[int], settings: Settings
+) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    """Results with the numbers of their cells, as they come."""
+    if not wanted:
+        return
+    if settings.n_jobs == 1 and settings.backend == "loky":
+        for number in wanted:
+            yield _one(function, number, cells[number])
+        return
+    with _backend(settings):
+        parallel = joblib.Parallel(return_as="generator_unordered", batch_size=1)
+        yield from parallel(joblib.delayed(_one)(function, k, cells[k]) for k in wanted)
+
+
+def _one(function: Function, number: int, cell: Cell) -> tuple[int, Mapping[str, Any]]:
+    # One thread of linear algebra: sums in a fixed order, and no contest between processes.
+    with threadpool_limits(1):
+        return number, function(**cell)
+
+
+@contextmanager
+def _backend(settings: Settings) -> Iterator[None]:
+    """The backend of joblib that was asked for; a cluster is spoken to for the time of a sweep."""
+    if settings.backend != "dask":
+        try:
+            context = joblib.parallel_config(settings.backend, n_jobs=settings.n_jobs)
+        except ValueError as error:
+            raise ValueError(f"backend {settings.backend!r} is not known to joblib") from error
+        with context:
+            yield
+        return
+    try:
+        distributed = import_module("distributed")
+    except ImportError as error:
+        raise ImportError(
+            "the backend 'dask' needs the package distributed: pip install 'heatgraph[dask]'"
+        ) from error
+    # Without an address, a cluster of this machine for the time of the sweep.
+    options = {} if settings.scheduler is not None else {"n_workers": max(settings.n_jobs, 1)}
+    with distributed.Client(settings.scheduler, **options), joblib.parallel_config("dask"):
+        yield

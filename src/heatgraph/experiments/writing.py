@@ -1,0 +1,146 @@
+"""The folder that an experiment leaves behind."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+from heatgraph.experiments.base import Outcome, Settings
+from heatgraph.files import write_folder
+
+__all__ = ["PAGE", "RESULTS", "plain", "same_request", "to_json", "write_outcome"]
+
+RESULTS, PAGE = "results.json", "page.md"
+FORMAT = "heatgraph experiment"
+DPI = 150
+# Without the date and random identifiers, the same picture is the same file.
+SVG = {"metadata": {"Date": None}}
+
+
+def write_outcome(
+    outcome: Outcome,
+    folder: str | os.PathLike[str],
+    *,
+    settings: Settings | None = None,
+    code: str | None = None,
+    replace: bool = False,
+) -> list[Path]:
+    """Write what an experiment found into a folder, all of it or nothing.
+
+    Parameters
+    ----------
+    outcome : Outcome
+        What was found.
+    folder : str or path-like
+        The folder to make.  Its parent has to exist.
+    settings : Settings, optional
+        What was asked, to be written beside the numbers.
+    code : str, optional
+        The version of the code that computed it.
+    replace : bool, default=False
+        Whether an earlier result there may be replaced.  Other files in the folder are kept.
+
+    Returns
+    -------
+    list of pathlib.Path
+        The files: ``results.json``, ``page.md``, a CSV a table, a PNG and an SVG a figure.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> outcome = Outcome("one", "One is one", {}, {"one": 1}, {}, "One is 1.")
+    >>> files = write_outcome(outcome, Path(tempfile.mkdtemp()) / "one")
+    >>> [path.name for path in files]
+    ['page.md', 'results.json']
+    """
+    target = Path(folder)
+    ours = _earlier_files(target)
+    with write_folder(target, replace=replace, ours=ours) as new:
+        for name, table in outcome.tables.items():
+            table.to_csv(new / f"{name}.csv", index=False)
+        for name, figure in outcome.figures.items():
+            _draw(figure, new, name)
+        (new / PAGE).write_text(outcome.page.rstrip() + "\n", encoding="utf-8")
+        names = sorted([*(entry.name for entry in new.iterdir()), RESULTS])
+        content = {
+            "format": FORMAT,
+            "experiment": outcome.name,
+            "title": outcome.title,
+            "asked": None if settings is None else settings.asked(),
+            "code": code,
+            "numbers": outcome.numbers,
+            "files": names,
+        }
+        (new / RESULTS).write_text(to_json(content) + "\n", encoding="utf-8")
+    return [target / name for name in names]
+
+
+def same_request(folder: Path, name: str, settings: Settings) -> bool:
+    """Whether a folder holds the result of this experiment under these settings."""
+    content = _earlier(folder)
+    return content.get("experiment") == name and content.get("asked") == json.loads(
+        to_json(settings.asked())
+    )
+
+
+def _draw(figure: Any, folder: Path, name: str) -> None:
+    import matplotlib as mpl
+
+    if figure.canvas is None or not hasattr(figure.canvas, "get_renderer"):
+        FigureCanvasAgg(figure)
+    figure.savefig(folder / f"{name}.png", dpi=DPI)
+    with mpl.rc_context({"svg.hashsalt": name}):
+        figure.savefig(folder / f"{name}.svg", **SVG)
+
+
+def _earlier(folder: Path) -> dict[str, Any]:
+    """The results of an earlier run in a folder; empty if there are none to be read."""
+    try:
+        content = json.loads((folder / RESULTS).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        return {}
+    return content
+
+
+def _earlier_files(folder: Path) -> list[str]:
+    """The entries of a folder that an earlier run wrote, and that a new one may do away with."""
+    names = _earlier(folder).get("files", [])
+    return [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
+
+
+def to_json(value: Any) -> str:
+    """Strict JSON: what is not finite becomes null, arrays become lists.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> print(to_json({"a": np.float64("nan"), "b": np.arange(2)}))
+    {
+      "a": null,
+      "b": [
+        0,
+        1
+      ]
+    }
+    """
+    return json.dumps(plain(value), indent=2, ensure_ascii=False, allow_nan=False)
+
+
+def plain(value: Any) -> Any:
+    """Turn a value into what strict JSON can hold."""
+    if isinstance(value, (np.ndarray, np.generic)):
+        value = value.tolist()
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
