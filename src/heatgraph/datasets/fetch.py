@@ -1,0 +1,117 @@
+"""Files of public data: from a folder that the user names, or downloaded once and kept.
+
+A named folder is only read.  Without one, a file is downloaded into a cache, and appears there
+whole and checked or not at all; a download that was cut goes on where it stopped.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+__all__ = ["HOME_VARIABLE", "PublicFile", "find_file", "named_home"]
+
+HOME_VARIABLE = "HEATGRAPH_DATA"
+
+PathLike = str | os.PathLike[str]
+
+
+@dataclass(frozen=True)
+class PublicFile:
+    """One file of a public source.
+
+    Parameters
+    ----------
+    name : str
+        Its place in the cache and in a folder of data, such as ``"etex/meas-t1.txt"``.
+    url : str
+        Where the publisher keeps it.
+    sha256 : str, optional
+        Of the file as published; None where the publisher's bytes were never at hand, or change.
+    check : callable, optional
+        Given the path of a complete download, raises ValueError unless it is what it should be.
+        Needed where there is no checksum, so that an error page is never taken for data.
+    """
+
+    name: str
+    url: str
+    sha256: str | None = None
+    check: Callable[[Path], None] | None = None
+
+    def __post_init__(self) -> None:
+        if self.sha256 is None and self.check is None:
+            raise ValueError(f"{self.name} needs a sha256 or a check, got neither")
+
+
+def named_home(data_home: PathLike | None) -> Path | None:
+    """The folder of data that the user named, by argument or environment; None for the cache.
+
+    Raises
+    ------
+    FileNotFoundError
+        If it is not a folder.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> named_home(tempfile.gettempdir()) == Path(tempfile.gettempdir())
+    True
+    """
+    named = data_home if data_home is not None else os.environ.get(HOME_VARIABLE) or None
+    if named is None:
+        return None
+    folder = Path(named).expanduser()
+    if not folder.is_dir():
+        origin = "data_home" if data_home is not None else HOME_VARIABLE
+        raise FileNotFoundError(
+            f"{origin} must be a folder of data, got {os.fspath(named)!r}, which is none"
+        )
+    return folder
+
+
+def find_file(
+    file: PublicFile,
+    data_home: PathLike | None = None,
+    *,
+    cache: PathLike | None = None,
+) -> Path:
+    """The path of a public file: in the folder named, or else in the cache, downloaded if need be.
+
+    Parameters
+    ----------
+    file : PublicFile
+        What to find.
+    data_home : str or path-like, optional
+        A folder to read and never to write; the environment variable ``HEATGRAPH_DATA`` names
+        one, too.
+    cache : str or path-like, optional
+        Where downloads are kept; by default the folder that the system has for that.
+
+    Returns
+    -------
+    pathlib.Path
+
+    Raises
+    ------
+    FileNotFoundError
+        If a folder was named and the file is not in it.
+    OSError
+        If the file cannot be downloaded.  What arrived is kept for the next attempt.
+    ValueError
+        If what was downloaded is not the file expected.  Nothing of it is kept.
+    """
+    home = named_home(data_home)
+    if home is not None:
+        path = home / file.name
+        if not path.is_file():
+            raise FileNotFoundError(
+                f"{path} is not there; put the file from {file.url} in its place, or name no "
+                f"folder of data to have it downloaded"
+            )
+        return path
+    # Loaded for a download alone: it takes as long as all of heatgraph.datasets.
+    from heatgraph.datasets.download import cached
+
+    return cached(file, None if cache is None else Path(cache))

@@ -1,0 +1,105 @@
+"""Where the real data is, if it is, and a server on localhost that can misbehave."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from heatgraph.datasets import download
+from heatgraph.datasets.fetch import HOME_VARIABLE
+
+
+def real_data() -> Path | None:
+    """The folder that the environment names, or ``../shared/data`` beside the project."""
+    beside = Path(__file__).resolve().parents[3] / "shared" / "data"
+    named = Path(os.environ.get(HOME_VARIABLE) or beside)
+    return named if named.is_dir() else None
+
+
+@pytest.fixture
+def data_home() -> Path:
+    found = real_data()
+    if found is None:
+        pytest.skip(f"needs the real data: name its folder in {HOME_VARIABLE}")
+    return found
+
+
+@pytest.fixture(autouse=True)
+def _no_home_by_accident(monkeypatch):
+    """A test that names no folder of data must not find one in the environment."""
+    monkeypatch.delenv(HOME_VARIABLE, raising=False)
+
+
+class Server:
+    """One file on localhost, and what was asked of it."""
+
+    def __init__(self, content: bytes) -> None:
+        self.content = content
+        self.etag: str | None = '"one"'
+        self.cut_after: list[int | None] = []  # bytes to send before hanging up, an answer each
+        self.status = 200
+        self.ranges: list[str | None] = []
+        server = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_GET(self) -> None:  # the name that http.server calls
+                server.answer(self)
+
+            def log_message(self, *args) -> None:
+                """Keep quiet."""
+
+        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.http.server_port}/file.txt"
+        threading.Thread(target=self.http.serve_forever, args=(0.02,), daemon=True).start()
+
+    @property
+    def sha256(self) -> str:
+        return hashlib.sha256(self.content).hexdigest()
+
+    def answer(self, request) -> None:
+        asked = request.headers.get("Range")
+        self.ranges.append(asked)
+        start = 0
+        if self.status != 200:
+            request.send_response(self.status)
+            request.send_header("Content-Length", "0")
+            request.end_headers()
+            return
+        if asked and request.headers.get("If-Range") == self.etag:
+            start = int(asked.removeprefix("bytes=").removesuffix("-"))
+            if start >= len(self.content):
+                request.send_response(416)
+                request.send_header("Content-Length", "0")
+                request.end_headers()
+                return
+            request.send_response(206)
+            total = len(self.content)
+            request.send_header("Content-Range", f"bytes {start}-{total - 1}/{total}")
+        else:
+            request.send_response(200)
+        body = self.content[start:]
+        request.send_header("Content-Length", str(len(body)))
+        if self.etag:
+            request.send_header("ETag", self.etag)
+        request.end_headers()
+        stop = self.cut_after.pop(0) if self.cut_after else None
+        request.wfile.write(body[:stop])
+        if stop is not None:
+            request.close_connection = True
+
+
+@pytest.fixture
+def server(monkeypatch):
+    monkeypatch.setattr(download, "TIMEOUT", 5.0)
+    monkeypatch.setattr(download, "CHUNK", 1000)
+    made = Server(b"".join(b"row %06d\n" % k for k in range(30_000)))
+    yield made
+    made.http.shutdown()
+    made.http.server_close()
