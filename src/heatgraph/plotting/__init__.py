@@ -6,12 +6,14 @@ Every function draws on the axes given, or on a new figure, and returns the axes
 from heatgraph.plotting.curves import plot_convergence, plot_selection, plot_weights
 from heatgraph.plotting.graphs import plot_graph, plot_laplacians, plot_sources
 from heatgraph.plotting.layout import layout
+from heatgraph.plotting.maps import plot_map
 
 __all__ = [
     "layout",
     "plot_convergence",
     "plot_graph",
     "plot_laplacians",
+    "plot_map",
     "plot_selection",
     "plot_sources",
     "plot_weights",

@@ -1,0 +1,160 @@
+"""Places on the Earth: distances, graphs of neighbours, outlines of countries."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Hashable, Iterable, Iterator
+from importlib.resources import as_file, files
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from heatgraph.datasets.fetch import PathLike, named_home
+from heatgraph.graph import Graph
+
+__all__ = ["country_outlines", "great_circle_km", "neighbour_graph", "read_rings"]
+
+Array = NDArray[np.float64]
+
+EARTH_RADIUS_KM = 6371.0088  # the mean radius of the WGS 84 ellipsoid
+OUTLINES = "maps/europe_countries_50m.geojson"
+# Natural Earth's countries at 1:110m come with pyogrio, the reader of geopandas, as an example.
+SHIPPED = "tests/fixtures/naturalearth_lowres"
+
+
+def great_circle_km(places: ArrayLike, others: ArrayLike | None = None) -> Array:
+    """The distances on the sphere between places, in kilometres.
+
+    Parameters
+    ----------
+    places : array-like, shape (n, 2)
+        Longitude and latitude in degrees.
+    others : array-like, shape (m, 2), optional
+        By default the places themselves.
+
+    Returns
+    -------
+    ndarray (n, m)
+        By the haversine formula, exact for near places too; the Earth is not quite a sphere, so
+        within half a percent of the truth.
+
+    Examples
+    --------
+    >>> great_circle_km([(0.0, 0.0)], [(180.0, 0.0)]).round().tolist()
+    [[20015.0]]
+    """
+    a = np.radians(_lon_lat("places", places))
+    b = a if others is None else np.radians(_lon_lat("others", others))
+    half = 0.5 * (a[:, None] - b[None, :])
+    parallel = np.cos(a[:, None, 1]) * np.cos(b[None, :, 1])
+    haversine = np.sin(half[..., 1]) ** 2 + parallel * np.sin(half[..., 0]) ** 2
+    # Rounding can lift antipodes above 1.
+    distance: Array = 2.0 * EARTH_RADIUS_KM * np.arcsin(np.sqrt(np.minimum(haversine, 1.0)))
+    return distance
+
+
+def neighbour_graph(
+    places: ArrayLike,
+    n_neighbours: int = 8,
+    *,
+    bandwidth_km: float | None = None,
+    names: Iterable[Hashable] | None = None,
+) -> Graph:
+    """Join each place to its nearest on the sphere, the nearer the heavier.
+
+    Parameters
+    ----------
+    places : array-like, shape (n_nodes, 2)
+        Longitude and latitude in degrees.
+    n_neighbours : int
+        An edge is kept if either end has the other among this many nearest.
+    bandwidth_km : float, optional
+        The weight at distance ``d`` is ``exp(-d^2 / (2 bandwidth^2))``; by default the mean
+        distance of the edges.
+    names : iterable of hashable, optional
+        One a node.
+
+    Returns
+    -------
+    Graph
+        Of trace ``n_nodes``, with ``places`` as coordinates.
+
+    Examples
+    --------
+    >>> neighbour_graph([(0, 50), (1, 50), (5, 50)], 1)
+    Graph(3 nodes, 2 edges, weights 0.347 to 1.15, coordinates)
+    """
+    coordinates = _lon_lat("places", places)
+    N = len(coordinates)
+    if not 1 <= n_neighbours < N:
+        raise ValueError(f"n_neighbours must lie in [1, {N - 1}], got {n_neighbours!r}")
+    distance = great_circle_km(coordinates)
+    apart = np.where(np.eye(N, dtype=bool), np.inf, distance)
+    near = apart <= np.sort(apart, axis=1)[:, [n_neighbours - 1]]
+    i, j = np.nonzero(np.triu(near | near.T, k=1))
+    width = float(distance[i, j].mean()) if bandwidth_km is None else bandwidth_km
+    if not 0.0 < width < np.inf:
+        raise ValueError(f"bandwidth_km must be positive, got {width!r}")
+    weights = np.exp(-0.5 * (distance[i, j] / width) ** 2)
+    keep = weights > 0.0
+    edges = np.column_stack([i, j])[keep]
+    return Graph(edges, weights[keep], N, names, coordinates=coordinates).normalized()
+
+
+def country_outlines(data_home: PathLike | None = None) -> list[Array]:
+    """The outlines of countries, for the background of a map.
+
+    Parameters
+    ----------
+    data_home : str or path-like, optional
+        A folder of data; its ``maps/europe_countries_50m.geojson`` is used if it is there.
+
+    Returns
+    -------
+    list of ndarray (n_points, 2)
+        Closed rings of longitude and latitude, from Natural Earth (public domain): Europe at
+        1:50m from the folder, or the world at 1:110m as it comes with the extra ``geo``; empty if
+        there is neither, for a map can do without.
+    """
+    home = named_home(data_home)
+    if home is not None and (home / OUTLINES).is_file():
+        return [ring for _, ring in read_rings(home / OUTLINES)]
+    try:
+        import geopandas
+
+        shipped = files("pyogrio").joinpath(*SHIPPED.split("/"))
+        with as_file(shipped) as folder:
+            if not folder.is_dir():
+                return []
+            shapes = geopandas.read_file(folder / "naturalearth_lowres.shp").geometry
+    except ImportError:
+        return []
+    return [ring for shape in shapes for ring in _rings(shape.__geo_interface__)]
+
+
+def read_rings(path: Path) -> Iterator[tuple[dict[str, Any], Array]]:
+    """The outer rings of the polygons in a GeoJSON file, each with its feature's properties."""
+    try:
+        features = json.loads(path.read_text(encoding="utf-8"))["features"]
+        for feature in features:
+            for ring in _rings(feature["geometry"]):
+                yield feature["properties"], ring
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"{path} is no GeoJSON collection of polygons ({error!r})") from error
+
+
+def _rings(geometry: dict[str, Any]) -> list[Array]:
+    nested = geometry["coordinates"]
+    polygons = nested if geometry["type"] == "MultiPolygon" else [nested]
+    return [np.asarray(polygon[0], dtype=np.float64)[:, :2] for polygon in polygons]
+
+
+def _lon_lat(name: str, places: ArrayLike) -> Array:
+    array = np.asarray(places, dtype=np.float64)
+    if array.ndim != 2 or array.shape[1] != 2 or not (np.abs(array) <= (360.0, 90.0)).all():
+        raise ValueError(
+            f"{name} must be rows of longitude and latitude in degrees, got shape {array.shape}"
+        )
+    return array
