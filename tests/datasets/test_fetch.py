@@ -140,10 +140,10 @@ def test_ctrl_c_keeps_the_part(file, server, tmp_path, monkeypatch):
         yield next(iter(whole(self, size)))
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(requests.Response, "iter_content", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        find_file(file, cache=tmp_path)
-    monkeypatch.undo()
+    with monkeypatch.context() as patch:
+        patch.setattr(requests.Response, "iter_content", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            find_file(file, cache=tmp_path)
     (part,) = (tmp_path / "set").glob(".*.part")
     assert 0 < part.stat().st_size < len(server.content)
     assert find_file(file, cache=tmp_path).read_bytes() == server.content
