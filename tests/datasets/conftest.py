@@ -13,7 +13,6 @@ import pytest
 from heatgraph.datasets import download
 from heatgraph.datasets.fetch import HOME_VARIABLE
 
-
 # Read before a test clears it: the folder that the environment names, or one beside the project.
 REAL = Path(
     os.environ.get(HOME_VARIABLE) or Path(__file__).resolve().parents[3] / "shared" / "data"

@@ -126,6 +126,9 @@ class _Download:
                 part.unlink()
                 raise _CutError("the server has no such range; starting over")
             answer.raise_for_status()
+            if answer.status_code not in (requests.codes.ok, requests.codes.partial_content):
+                # Some publishers answer a program with an empty "202 Accepted".
+                raise requests.HTTPError(f"the server answered {answer.status_code} and no file")
             partial = answer.status_code == requests.codes.partial_content
             if partial and not answer.headers.get("Content-Range", "").startswith(f"bytes {have}-"):
                 raise _CutError("the server sent another range than asked for")

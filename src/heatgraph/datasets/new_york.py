@@ -1,0 +1,213 @@
+"""Pickups in New York by the hour in September 2014: Uber's, and those of yellow cabs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pandas as pd
+
+from heatgraph.datasets.fetch import PathLike, PublicFile, find_file, named_home
+from heatgraph.datasets.records import PlacedSignals, check_choice, first_form, read_table
+from heatgraph.datasets.zones import ZONES_ZIP, Zones, find_zones, zone_names, zone_table
+
+__all__ = ["UBER", "YELLOW", "count_pickups", "load_uber", "load_yellow_cab"]
+
+HOURS = pd.date_range("2014-09-01", "2014-09-30 23:00", freq="h", name="hour")
+N_PICKUPS = 1_028_136  # in the file of September, as its publisher counts them
+FIELDS = ["Date/Time", "Lat", "Lon", "Base"]
+# As published, and as one widespread copy writes them.
+DATE_FORMATS = ("%m/%d/%Y %H:%M:%S", "%Y/%m/%d %H:%M:%S")
+
+
+def _check_uber(path: Path) -> None:
+    with open(path, "rb") as file:
+        header = file.readline().decode("utf-8", "replace").replace('"', "").strip().split(",")
+        n_rows = sum(1 for line in file if line.strip())
+    if header != FIELDS or n_rows != N_PICKUPS:
+        raise ValueError(f"expected {N_PICKUPS} rows of {FIELDS}, got {n_rows} of {header}")
+
+
+def _check_yellow(path: Path) -> None:
+    import pyarrow.parquet as pq
+
+    try:
+        content = pq.ParquetFile(path)
+    except Exception as error:  # pyarrow has many, and some are not ValueErrors
+        raise ValueError(f"not a whole Parquet file ({error})") from error
+    missing = {"tpep_pickup_datetime", "PULocationID"} - set(content.schema_arrow.names)
+    if missing:
+        raise ValueError(f"it lacks the columns {sorted(missing)}")
+
+
+# The publisher's bytes were not at hand when this was written: no checksum, but a check.
+UBER = PublicFile(
+    "uber/uber-raw-data-sep14.csv",
+    "https://raw.githubusercontent.com/fivethirtyeight/uber-tlc-foil-response/master/"
+    "uber-trip-data/uber-raw-data-sep14.csv",
+    check=_check_uber,
+)
+YELLOW = PublicFile(
+    "taxi_yellow/yellow_tripdata_2014-09.parquet",
+    "https://d37ci6vzurychx.cloudfront.net/trip-data/yellow_tripdata_2014-09.parquet",
+    check=_check_yellow,
+)
+PREPARED_ZONES = ("uber/zones29.geojson", "uber/zones29_adjacency.csv")
+GROUPING = "29 zones are heatgraph's grouping of the 263 taxi zones of the TLC"
+UBER_FORMS = {
+    "original": (UBER.name,),
+    "prepared": ("uber/uber_sep2014_hourly_29zones.csv", *PREPARED_ZONES),
+}
+YELLOW_FORMS = {
+    "original": (YELLOW.name,),
+    "prepared": ("taxi_yellow/yellow_sep2014_hourly_29zones.csv", *PREPARED_ZONES),
+}
+
+
+def load_uber(data_home: PathLike | None = None, *, source: str = "auto") -> PlacedSignals:
+    """Load Uber's pickups in 29 zones of New York, every hour of September 2014.
+
+    Parameters
+    ----------
+    data_home : str or path-like, optional
+        A folder of data to read, without which (and without the environment variable
+        ``HEATGRAPH_DATA``) the original is downloaded and kept.
+    source : {"auto", "original", "prepared"}
+        The file of FiveThirtyEight (``uber/uber-raw-data-sep14.csv``) counted in the TLC's zones
+        (``uber/taxi_zones.zip``, or the folder that is in it), which needs the extra ``geo``; or a
+        prepared table, which is RECONSTRUCTED from public derivatives of that file and has
+        1,007,879 of its 1,028,136 pickups.  "auto" is the first that is there, "original" if no
+        folder is named.
+
+    Returns
+    -------
+    PlacedSignals
+        By the hour, in local time, with the boundaries of the zones and which of them touch;
+        ``provenance`` says which of the two it is.
+
+    Raises
+    ------
+    OSError
+        If the files are not there, or cannot be downloaded.
+    """
+    prepared = (
+        "RECONSTRUCTED from public derivatives of the file of FiveThirtyEight "
+        "(uber-tlc-foil-response): 1,007,879 of 1,028,136 pickups, ten outer zones partly "
+        f"estimated; {GROUPING}"
+    )
+    return _load(data_home, source, UBER, UBER_FORMS, count_pickups, prepared)
+
+
+def load_yellow_cab(data_home: PathLike | None = None, *, source: str = "auto") -> PlacedSignals:
+    """Load the pickups of yellow cabs in the zones and hours of :func:`load_uber`.
+
+    Parameters
+    ----------
+    data_home : str or path-like, optional
+        A folder of data to read, without which (and without the environment variable
+        ``HEATGRAPH_DATA``) the original is downloaded and kept.
+    source : {"auto", "original", "prepared"}
+        The TLC's trip records (``taxi_yellow/yellow_tripdata_2014-09.parquet``), which need the
+        extras ``geo`` and ``parquet``, or a prepared table.  "auto" is the first that is there,
+        "original" if no folder is named.
+
+    Returns
+    -------
+    PlacedSignals
+        As of :func:`load_uber`.
+
+    Raises
+    ------
+    OSError
+        If the files are not there, or cannot be downloaded.
+    """
+    prepared = (
+        "TLC trip records through vipassana/UberTaxi, 13,098,204 pickups of yellow cabs; "
+        f"{GROUPING}"
+    )
+    return _load(data_home, source, YELLOW, YELLOW_FORMS, count_trips, prepared)
+
+
+def _load(
+    data_home: PathLike | None,
+    source: str,
+    file: PublicFile,
+    forms: dict[str, tuple[str, ...]],
+    count: Callable[[Path, Zones], pd.DataFrame],
+    provenance: str,
+) -> PlacedSignals:
+    check_choice("source", source, ("auto", *forms))
+    home = named_home(data_home)
+    if home is None and source == "prepared":
+        raise ValueError("source='prepared' needs data_home, the folder with the table")
+    form = (
+        "original"
+        if home is None
+        else first_form(home, forms, source, "or none to have the original downloaded")
+    )
+    if form == "original":
+        zones = find_zones(data_home, None)
+        path = find_file(file, data_home)
+        signals = read_table(path, lambda path: count(path, zones))
+        n_counted = int(signals.to_numpy().sum())
+        provenance = f"{n_counted:,} pickups in {file.name}, counted in {ZONES_ZIP.name}; "
+        provenance += GROUPING
+    else:
+        assert home is not None  # for the type checker: a prepared table is in a folder
+        zones = find_zones(data_home, home)
+        signals = read_table(home / forms[form][0], _read_prepared)
+    places = zones.places.loc[signals.columns]
+    return PlacedSignals(signals, places, provenance, zones.outlines, zones.adjacency)
+
+
+def _read_prepared(path: Path) -> pd.DataFrame:
+    table = pd.read_csv(path, index_col="hour_start_local")[zone_names()].astype(float)
+    table.index = pd.to_datetime(table.index, format="%Y-%m-%d %H:%M:%S")
+    table.index.name = "hour"
+    return table
+
+
+def count_pickups(path: Path, zones: Zones) -> pd.DataFrame:
+    """Count the pickups of a file of FiveThirtyEight by hour and zone.
+
+    Parameters
+    ----------
+    path : pathlib.Path
+        A CSV with the columns ``Date/Time``, ``Lat``, ``Lon`` and ``Base``.
+    zones : Zones
+        With polygons, from :func:`~heatgraph.datasets.zones.read_zones`.
+
+    Returns
+    -------
+    DataFrame
+        Every hour of September 2014 by every zone.  Pickups outside all zones are not counted.
+    """
+    rows = pd.read_csv(path)
+    if list(rows.columns) != FIELDS:
+        raise ValueError(f"expected the columns {FIELDS}, got {list(rows.columns)}")
+    where = zones.locate(rows[["Lon", "Lat"]].to_numpy(dtype=float))
+    return _by_hour(_dates(rows["Date/Time"]), where)
+
+
+def _dates(texts: pd.Series) -> pd.Series:
+    for layout in DATE_FORMATS:
+        try:
+            return pd.to_datetime(texts, format=layout)
+        except ValueError:
+            continue
+    raise ValueError(f"dates must read like 9/1/2014 0:01:00, got {texts.iloc[0]!r}")
+
+
+def count_trips(path: Path, zones: Zones) -> pd.DataFrame:
+    """Count the trips in a Parquet file of the TLC by hour and zone of the pickup."""
+    rows = pd.read_parquet(path, columns=["tpep_pickup_datetime", "PULocationID"])
+    where = rows["PULocationID"].map(zone_table()["zone"])
+    return _by_hour(rows["tpep_pickup_datetime"], where)
+
+
+def _by_hour(times: pd.Series, where: pd.Series) -> pd.DataFrame:
+    hours = times.dt.floor("h")
+    counts = pd.crosstab(hours, where)
+    table = counts.reindex(index=HOURS, columns=zone_names(), fill_value=0).astype(float)
+    table.columns.name = None
+    return table
