@@ -10,11 +10,11 @@ from heatgraph.graph.candidates import CandidateEdges
 from heatgraph.objective.atoms import ATOMS
 from heatgraph.objective.heat import HeatObjective, Signals
 from heatgraph.solvers import majorise
+from heatgraph.solvers.ensemble import LocalSignals, above_tangent
 from heatgraph.solvers.heat import _Reduced, as_sources, code_signals, solve_heat
 from heatgraph.solvers.majorise import (
     PENALTIES,
     ROUNDS,
-    _above,
     code_log,
     discount_of,
     keep_l1,
@@ -83,18 +83,18 @@ class TestTangent:
         u = np.concatenate([[0.0], np.geomspace(1e-4, 1e4, 100)]) * alpha
         for at in u0:
             one = np.array([at])
-            tangent = alpha * discount_of(one, alpha) * u + _above(one, alpha)
+            tangent = alpha * discount_of(one, alpha) * u + above_tangent(one, alpha)
             assert (tangent >= alpha**2 * np.log1p(u / alpha) - 1e-12 * alpha**2).all()
-        touching = alpha * float(discount_of(u0, alpha) @ u0) + _above(u0, alpha)
+        touching = alpha * float(discount_of(u0, alpha) @ u0) + above_tangent(u0, alpha)
         assert touching == pytest.approx(alpha**2 * np.log1p(u0 / alpha).sum())
 
     def test_l1_is_the_tangent_at_no_sources(self):
         assert discount_of(np.zeros(4), 0.2) == pytest.approx(np.ones(4))
-        assert _above(np.zeros(4), 0.2) == 0.0
+        assert above_tangent(np.zeros(4), 0.2) == 0.0
 
     def test_no_penalty_is_not_discounted(self):
         assert np.array_equal(discount_of(np.array([0.0, 2.0]), 0.0), [1.0, 1.0])
-        assert _above(np.array([0.0, 2.0]), 0.0) == 0.0
+        assert above_tangent(np.array([0.0, 2.0]), 0.0) == 0.0
 
 
 @pytest.mark.parametrize("atoms", ["unit", "raw"])
@@ -104,7 +104,7 @@ def test_gradient_of_a_discounted_round(rng, atoms, missing):
     objective, signals = make_objective(atoms=atoms), make_signals(missing)
     n = objective.candidates.n_edges
     discount = rng.uniform(0.05, 1.0, (M, TAU.size * N))
-    reduced = _Reduced(objective, signals, TAU, True, 1, discount)
+    reduced = _Reduced(objective, LocalSignals(signals), TAU, True, discount)
     w = rng.uniform(0.5, 1.5, n)
     x = np.concatenate([w * (objective.total / w.sum()), TAU])
     codes = np.zeros((M, TAU.size * N))

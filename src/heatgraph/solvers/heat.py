@@ -9,59 +9,30 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from heatgraph.objective.heat import Dictionary, HeatObjective, Signals
+from heatgraph.objective.heat import HeatObjective, Signals
 from heatgraph.objective.simplex import ValidSet
-from heatgraph.solvers.coding import Coding, code
+from heatgraph.solvers.ensemble import (
+    CODING_TOL,
+    Ensemble,
+    LocalSignals,
+    as_sources,
+    code_signals,
+    ensemble_of,
+)
+from heatgraph.solvers.keeping import FORGETFUL, Keeper, Record
 from heatgraph.solvers.quasi_newton import Evaluation, State, minimise
-from heatgraph.solvers.result import Monitor, Progress, Solution
+from heatgraph.solvers.result import Monitor, Progress, Solution, Status
 
-__all__ = ["CODING_TOL", "code_signals", "solve_heat"]
+__all__ = ["CODING_TOL", "as_sources", "code_signals", "keep_solution", "recall", "solve_heat"]
 
 Array = NDArray[np.float64]
 
-CODING_TOL = 1e-11  # duality gap of the sources, relative to each signal's energy
 MEAN_DEGREE = 1.0  # of a Laplacian of trace N: how far a first step may move one weight
-
-
-def code_signals(
-    D: Dictionary,
-    signals: Signals,
-    alpha: float,
-    *,
-    start: Array | None = None,
-    tol: float = CODING_TOL,
-    n_threads: int = 1,
-    Xhat: Array | None = None,
-    discount: Array | None = None,
-) -> Coding:
-    """The sources of signals on a dictionary, a row (S N,) a signal; the observed entries only.
-
-    ``discount`` (M, S N) multiplies the penalty of each code.
-    """
-    if Xhat is None:
-        Xhat = D.kernel.U.T @ signals.X
-    masked = signals.observed is not None
-    return code(
-        D.kernel.gram(D.tau),
-        D.correlations(Xhat).T,
-        alpha * D.omega.ravel() * (1.0 if discount is None else discount),
-        signals.energy,
-        np.zeros((signals.X.shape[1], D.n_atoms)) if start is None else start,
-        tol=tol,
-        D=D.kernel.atoms(D.tau) if masked else None,
-        observed=np.ascontiguousarray(signals.observed.T) if signals.observed is not None else None,
-        n_threads=n_threads,
-    )
-
-
-def as_sources(codes: Array, n_scales: int) -> Array:
-    """Rows (M, S N) seen as the paper's (S, N, M)."""
-    M, K = codes.shape
-    return codes.reshape(M, n_scales, K // n_scales).transpose(1, 2, 0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,90 +40,184 @@ class _Reduced:
     """``phi`` as a function of ``x = (w, tau)``, or of ``w`` alone where the scales are held."""
 
     objective: HeatObjective
-    signals: Signals
+    ensemble: Ensemble
     tau: Array
     learn_scales: bool
-    n_threads: int
-    discount: Array | None
+    discount: Any
 
     def split(self, x: Array) -> tuple[Array, Array]:
         n = self.objective.candidates.n_edges
         return x[:n], (x[n:] if self.learn_scales else self.tau)
 
-    def __call__(self, x: Array, codes: Array) -> Evaluation[Array]:
+    def __call__(self, x: Array, codes: Any) -> Evaluation[Any]:
         w, tau = self.split(x)
         D = self.objective.dictionary(w, tau)
-        Xhat = D.kernel.U.T @ self.signals.X
-        coding = code_signals(
-            D,
-            self.signals,
-            self.objective.alpha,
-            start=codes,
-            n_threads=self.n_threads,
-            Xhat=Xhat,
-            discount=self.discount,
-        )
-        H = as_sources(coding.h, tau.size)
-        discount = None if self.discount is None else as_sources(self.discount, tau.size)
-        moments = self.objective.moments(D, self.signals, H, Xhat, discount)
+        codes, moments = self.ensemble.code(self.objective, D, codes, self.discount)
         gradient = self.objective.gradient_w(D, w, moments)
         if self.learn_scales:
             gradient = np.append(gradient, self.objective.gradient_tau(D, moments))
-        return Evaluation(self.objective.value(D, w, moments), gradient, coding.h)
+        return Evaluation(self.objective.value(D, w, moments), gradient, codes)
 
 
 def solve_heat(
     objective: HeatObjective,
-    signals: Signals,
+    signals: Signals | Ensemble,
     w: Array,
     tau: Array,
     *,
     learn_scales: bool,
     max_iter: int,
     tol: float,
-    codes: Array | None = None,
+    codes: Any = None,
     monitor: Monitor | None = None,
     n_threads: int = 1,
-    discount: Array | None = None,
+    discount: Any = None,
+    keeper: Keeper = FORGETFUL,
 ) -> Solution:
-    """Minimise the objective of LearnHeat from the weights ``w`` and the scales ``tau``."""
-    M = signals.X.shape[1]
-    n = objective.candidates.n_edges
-    reduced = _Reduced(objective, signals, tau, learn_scales, n_threads, discount)
-    if codes is None:
-        codes = np.zeros((M, tau.size * objective.candidates.n_nodes))
+    """Minimise the objective of LearnHeat from the weights ``w`` and the scales ``tau``.
+
+    ``codes`` and ``discount`` are as the ensemble of the signals understands them: arrays
+    (M, S N) for signals in memory.
+    """
+    ensemble = ensemble_of(signals, n_threads)
+    kept = recall(keeper, objective, ensemble)
+    if kept is not None:
+        return kept
+    n, n_atoms = objective.candidates.n_edges, tau.size * objective.candidates.n_nodes
+    reduced = _Reduced(objective, ensemble, tau, learn_scales, discount)
+    keep = _StateKeeper(keeper.within("state"), ensemble, n_atoms)
     state, status = minimise(
         reduced,
         ValidSet(n, objective.total),
         np.concatenate([w, tau]) if learn_scales else w,
-        codes,
+        ensemble.silence(n_atoms) if codes is None else codes,
         max_iter=max_iter,
         tol=tol,
         reach=MEAN_DEGREE,
-        report=None if monitor is None else _reporter(monitor, n, max_iter),
+        report=_reporter(monitor, keep, n, max_iter),
+        resume=keep.last(n + tau.size * learn_scales),
     )
     w, tau = reduced.split(state.x)
-    return Solution(
+    solution = Solution(
         w=w.copy(),
-        H=as_sources(state.at.aux, tau.size),
+        H=ensemble.sources(state.at.aux, tau.size),
         tau=tau.copy(),
         objective=np.array(state.history),
         status=status,
         n_iter=state.n_iter,
         residual=state.residual,
+        elsewhere=None if isinstance(ensemble, LocalSignals) else state.at.aux,
     )
+    if status is Status.INTERRUPTED:
+        keep(state)
+    else:
+        keep_solution(keeper, solution, ensemble)
+    return solution
 
 
-def _reporter(monitor: Monitor, n: int, max_iter: int) -> Callable[[State[Array]], None]:
-    def report(state: State[Array]) -> None:
-        monitor(
-            Progress(
-                iteration=state.n_iter,
-                max_iter=max_iter,
-                objective=state.history[-1],
-                n_edges=int(np.count_nonzero(state.x[:n])),
-                residual=state.residual,
+def _reporter(
+    monitor: Monitor | None, keep: _StateKeeper, n: int, max_iter: int
+) -> Callable[[State[Any]], None]:
+    def report(state: State[Any]) -> None:
+        if keep.keeper.due:
+            keep(state)
+        if monitor is not None:
+            monitor(
+                Progress(
+                    iteration=state.n_iter,
+                    max_iter=max_iter,
+                    objective=state.history[-1],
+                    n_edges=int(np.count_nonzero(state.x[:n])),
+                    residual=state.residual,
+                )
             )
-        )
 
     return report
+
+
+@dataclass(frozen=True, eq=False)
+class _StateKeeper:
+    """The state of a fit under way, to a keeper and back, bit for bit."""
+
+    keeper: Keeper
+    ensemble: Ensemble
+    n_atoms: int
+
+    def __call__(self, state: State[Any]) -> None:
+        if self.keeper is FORGETFUL:
+            return
+        facts = {
+            "value": state.at.value,
+            "reach": state.reach,
+            "residual": state.residual,
+            "n_iter": state.n_iter,
+        }
+        arrays = {
+            "x": state.x,
+            "gradient": state.at.gradient,
+            "steps": state.steps,
+            "yields": state.yields,
+            "history": np.array(state.history),
+            **self.ensemble.pack(state.at.aux),
+        }
+        self.keeper.put(Record(facts, arrays))
+
+    def last(self, size: int) -> State[Any] | None:
+        """The state to go on from, of a problem of ``size`` coordinates."""
+        record = self.keeper.get()
+        if record is None:
+            return None
+        facts, arrays = record.facts, record.arrays
+        if arrays["x"].shape != (size,) or arrays["gradient"].shape != (size,):
+            raise ValueError(f"its state has {arrays['x'].size} coordinates, the problem {size}")
+        codes = self.ensemble.unpack(arrays, self.n_atoms)
+        return State(
+            arrays["x"],
+            Evaluation(facts["value"], arrays["gradient"], codes),
+            arrays["steps"],
+            arrays["yields"],
+            facts["reach"],
+            tuple(arrays["history"].tolist()),
+            facts["residual"],
+            facts["n_iter"],
+        )
+
+
+def keep_solution(keeper: Keeper, solution: Solution, ensemble: Ensemble) -> None:
+    """Leave a solution with a keeper."""
+    if keeper is FORGETFUL:
+        return
+    facts = {
+        "status": str(solution.status),
+        "n_iter": solution.n_iter,
+        "residual": solution.residual,
+    }
+    arrays = {
+        "w": solution.w,
+        "tau": solution.tau,
+        "objective": solution.objective,
+        **ensemble.pack(solution.codes),
+    }
+    keeper.put(Record(facts, arrays))
+
+
+def recall(keeper: Keeper, objective: HeatObjective, ensemble: Ensemble) -> Solution | None:
+    """The solution that was left with a keeper, or None."""
+    record = keeper.get()
+    if record is None:
+        return None
+    facts, arrays = record.facts, record.arrays
+    if arrays["w"].shape != (objective.candidates.n_edges,):
+        raise ValueError(f"its solution has {arrays['w'].size} weights")
+    n_scales = arrays["tau"].size
+    codes = ensemble.unpack(arrays, n_scales * objective.candidates.n_nodes)
+    return Solution(
+        w=arrays["w"],
+        H=ensemble.sources(codes, n_scales),
+        tau=arrays["tau"],
+        objective=arrays["objective"],
+        status=Status(facts["status"]),
+        n_iter=facts["n_iter"],
+        residual=facts["residual"],
+        elsewhere=None if isinstance(ensemble, LocalSignals) else codes,
+    )

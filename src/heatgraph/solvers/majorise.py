@@ -21,7 +21,15 @@ from numpy.typing import NDArray
 
 from heatgraph.objective.heat import Dictionary, HeatObjective, Signals
 from heatgraph.solvers.coding import Coding
-from heatgraph.solvers.heat import CODING_TOL, as_sources, code_signals, solve_heat
+from heatgraph.solvers.ensemble import (
+    CODING_TOL,
+    Ensemble,
+    code_signals,
+    discount_of,
+    ensemble_of,
+)
+from heatgraph.solvers.heat import solve_heat
+from heatgraph.solvers.keeping import FORGETFUL, Keeper
 from heatgraph.solvers.result import Monitor, Progress, Solution, Status
 
 __all__ = ["PENALTIES", "ROUNDS", "Coder", "Refine", "code_log", "discount_of", "refine_log"]
@@ -35,7 +43,7 @@ class Refine(Protocol):
     def __call__(
         self,
         objective: HeatObjective,
-        signals: Signals,
+        signals: Signals | Ensemble,
         start: Solution,
         *,
         learn_scales: bool,
@@ -43,6 +51,7 @@ class Refine(Protocol):
         tol: float,
         monitor: Monitor | None = None,
         n_threads: int = 1,
+        keeper: Keeper = FORGETFUL,
     ) -> Solution: ...
 
 
@@ -63,24 +72,9 @@ class Coder(Protocol):
 ROUNDS = 3  # after the l1 round; more change the graph no further
 
 
-def discount_of(u: Array, alpha: float) -> Array:
-    """``1 / (1 + u / e)``: the slope of the logarithmic penalty relative to that of l1."""
-    return alpha / (alpha + u) if alpha > 0.0 else np.ones_like(u)
-
-
-def _above(u: Array, alpha: float) -> float:
-    """The constant by which the tangent at ``u`` passes above the tangent's own l1 term.
-
-    ``sum alpha (e log(1 + u / e) - discount u)``, with ``e = alpha``.
-    """
-    if alpha == 0.0:
-        return 0.0
-    return alpha * float(np.sum(alpha * np.log1p(u / alpha) - discount_of(u, alpha) * u))
-
-
 def refine_log(
     objective: HeatObjective,
-    signals: Signals,
+    signals: Signals | Ensemble,
     start: Solution,
     *,
     learn_scales: bool,
@@ -88,6 +82,7 @@ def refine_log(
     tol: float,
     monitor: Monitor | None = None,
     n_threads: int = 1,
+    keeper: Keeper = FORGETFUL,
 ) -> Solution:
     """Minimise the objective with the logarithmic penalty, from the l1 fit of the same problem.
 
@@ -95,26 +90,27 @@ def refine_log(
     neither within a round nor from one to the next; its last value is the objective's own.
     ``max_iter`` counts the iterations of all; once it is reached, the rounds only find the sources.
     """
+    ensemble = ensemble_of(signals, n_threads)
     solution, history = start, start.objective
-    for _ in range(ROUNDS):
+    for k in range(ROUNDS):
         done = solution.n_iter
         if solution.status is Status.INTERRUPTED:
             break
-        u = _sizes(objective, solution)
-        above = _above(u, objective.alpha)
+        D = objective.dictionary(solution.w, solution.tau)
+        discount, above = ensemble.discount(D, solution.codes, objective.alpha)
         try:
             following = solve_heat(
                 objective,
-                signals,
+                ensemble,
                 solution.w,
                 solution.tau,
                 learn_scales=learn_scales,
                 max_iter=max_iter - done,
                 tol=tol,
                 codes=solution.codes,
-                discount=discount_of(u, objective.alpha),
+                discount=discount,
                 monitor=None if monitor is None else _shifted(monitor, done, max_iter, above),
-                n_threads=n_threads,
+                keeper=keeper.within(f"round{k + 1}"),
             )
         except KeyboardInterrupt:
             # Before the round had a point of its own.
@@ -123,29 +119,21 @@ def refine_log(
         # The round begins at the graph where the last one ended, with new sources.
         history = np.append(history[:-1], following.objective + above)
         solution = replace(following, n_iter=done + following.n_iter)
-    value = _value(objective, signals, solution)
+    value = _value(objective, ensemble, solution)
     return replace(solution, objective=np.append(history[:-1], value))
 
 
-def _sizes(objective: HeatObjective, solution: Solution) -> Array:
-    """``u`` (M, S N): each atom's share of each signal."""
-    omega = objective.dictionary(solution.w, solution.tau).omega
-    return np.abs(solution.codes) * omega.ravel()
-
-
-def _value(objective: HeatObjective, signals: Signals, solution: Solution) -> float:
+def _value(objective: HeatObjective, ensemble: Ensemble, solution: Solution) -> float:
     """The objective with the logarithmic penalty: what the tangent at a point is worth there."""
     D = objective.dictionary(solution.w, solution.tau)
-    u = _sizes(objective, solution)
-    discount = as_sources(discount_of(u, objective.alpha), solution.tau.size)
-    Xhat = D.kernel.U.T @ signals.X
-    moments = objective.moments(D, signals, solution.H, Xhat, discount)
-    return objective.value(D, solution.w, moments) + _above(u, objective.alpha)
+    _, above = ensemble.discount(D, solution.codes, objective.alpha)
+    moments = ensemble.moments(objective, D, solution.codes)
+    return objective.value(D, solution.w, moments) + above
 
 
 def keep_l1(
     objective: HeatObjective,
-    signals: Signals,
+    signals: Signals | Ensemble,
     start: Solution,
     *,
     learn_scales: bool,
@@ -153,6 +141,7 @@ def keep_l1(
     tol: float,
     monitor: Monitor | None = None,
     n_threads: int = 1,
+    keeper: Keeper = FORGETFUL,
 ) -> Solution:
     """The l1 fit as it is: the refinement of the paper's own penalty."""
     return start

@@ -72,8 +72,11 @@ def minimise(
     tol: float,
     reach: float,
     report: Callable[[State[Aux]], None] | None = None,
+    resume: State[Aux] | None = None,
 ) -> tuple[State[Aux], Status]:
     """Minimise over ``valid`` from ``x`` until the relative residual is at most ``tol``.
+
+    ``resume`` is a state of an earlier call, to go on from in place of ``x`` and ``aux``.
 
     ``reach`` is how far the first step may move a coordinate, before anything is known of the
     curvature.
@@ -81,7 +84,7 @@ def minimise(
     The residual is ``valid.descent(x, gradient)`` over the value: the fall that the gradient still
     promises.  KeyboardInterrupt, once the start is evaluated, ends with the best state so far.
     """
-    state = _initial(evaluate, valid, x, aux, reach)
+    state = _initial(evaluate, valid, x, aux, reach) if resume is None else resume
     try:
         while True:
             if report is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,6 +66,7 @@ class Solution:
     ``w`` (E,) weights of the candidate edges, ``H`` (S, N, M) sources, ``tau`` (S,) scales,
     ``objective`` the history with the start first and the final value last, ``residual`` the
     stationarity residual at the end, relative to the objective (NaN where a solver states none).
+    Where the signals are not in memory, ``H`` is empty and ``elsewhere`` the handle of their codes.
     """
 
     w: NDArray[np.float64]
@@ -75,8 +76,11 @@ class Solution:
     status: Status
     n_iter: int
     residual: float = field(default=float("nan"))
+    elsewhere: Any = None
 
     @property
-    def codes(self) -> NDArray[np.float64]:
-        """The sources as rows (M, S N), a row a signal."""
+    def codes(self) -> Any:
+        """The sources as rows (M, S N), a row a signal, or the handle of those elsewhere."""
+        if self.elsewhere is not None:
+            return self.elsewhere
         return np.ascontiguousarray(self.H.transpose(2, 0, 1)).reshape(self.H.shape[2], -1)

@@ -1,0 +1,195 @@
+"""The signals, wherever they are: what the solver asks of them, and the answer from memory.
+
+The solver sees signals only through sums over them (:class:`~heatgraph.objective.heat.Moments`),
+and hands their codes back without looking inside.  So the signals may be elsewhere, in parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from heatgraph.objective.heat import Dictionary, HeatObjective, Moments, Signals
+from heatgraph.solvers.coding import Coding, code
+from heatgraph.solvers.keeping import thick, thin
+
+__all__ = [
+    "CODING_TOL",
+    "Ensemble",
+    "LocalSignals",
+    "above_tangent",
+    "as_sources",
+    "code_signals",
+    "discount_of",
+    "ensemble_of",
+]
+
+Array = NDArray[np.float64]
+
+CODING_TOL = 1e-11  # duality gap of the sources, relative to each signal's energy
+
+
+class Ensemble(Protocol):
+    """Signals that can be coded on a dictionary.
+
+    Codes and discounts are handles, which only the ensemble that made them understands.
+    """
+
+    @property
+    def n_signals(self) -> int: ...
+
+    def silence(self, n_atoms: int) -> Any:
+        """Codes that are all zero: where a first coding starts."""
+        ...
+
+    def code(
+        self, objective: HeatObjective, D: Dictionary, start: Any, discount: Any
+    ) -> tuple[Any, Moments]:
+        """The sources of every signal, and the sums over them that value and gradients need."""
+        ...
+
+    def discount(self, D: Dictionary, codes: Any, alpha: float) -> tuple[Any, float]:
+        """The tangent of the logarithmic penalty at codes: its slopes, and how far it is above.
+
+        The first multiplies the penalty of each code, the second is :func:`above_tangent`.
+        """
+        ...
+
+    def moments(self, objective: HeatObjective, D: Dictionary, codes: Any) -> Moments:
+        """The sums at codes, their penalty discounted by the tangent at these codes."""
+        ...
+
+    def sources(self, codes: Any, n_scales: int) -> Array:
+        """The codes as the paper's (S, N, M); (S, N, 0) where they stay elsewhere."""
+        ...
+
+    def pack(self, codes: Any) -> dict[str, NDArray[Any]]:
+        """Codes as arrays that a file can hold."""
+        ...
+
+    def unpack(self, arrays: Mapping[str, NDArray[Any]], n_atoms: int) -> Any:
+        """What :meth:`pack` took apart."""
+        ...
+
+
+def ensemble_of(signals: Signals | Ensemble, n_threads: int = 1) -> Ensemble:
+    """Signals in memory, or whatever else answers for them."""
+    return LocalSignals(signals, n_threads) if isinstance(signals, Signals) else signals
+
+
+def code_signals(
+    D: Dictionary,
+    signals: Signals,
+    alpha: float,
+    *,
+    start: Array | None = None,
+    tol: float = CODING_TOL,
+    n_threads: int = 1,
+    Xhat: Array | None = None,
+    discount: Array | None = None,
+    gram: Array | None = None,
+) -> Coding:
+    """The sources of signals on a dictionary, a row (S N,) a signal; the observed entries only.
+
+    ``discount`` (M, S N) multiplies the penalty of each code.
+    """
+    if Xhat is None:
+        Xhat = D.kernel.U.T @ signals.X
+    masked = signals.observed is not None
+    return code(
+        D.kernel.gram(D.tau) if gram is None else gram,
+        D.correlations(Xhat).T,
+        alpha * D.omega.ravel() * (1.0 if discount is None else discount),
+        signals.energy,
+        np.zeros((signals.X.shape[1], D.n_atoms)) if start is None else start,
+        tol=tol,
+        D=D.kernel.atoms(D.tau) if masked else None,
+        observed=np.ascontiguousarray(signals.observed.T) if signals.observed is not None else None,
+        n_threads=n_threads,
+    )
+
+
+def as_sources(codes: Array, n_scales: int) -> Array:
+    """Rows (M, S N) seen as the paper's (S, N, M)."""
+    M, K = codes.shape
+    return codes.reshape(M, n_scales, K // n_scales).transpose(1, 2, 0)
+
+
+def discount_of(u: Array, alpha: float) -> Array:
+    """``1 / (1 + u / e)``: the slope of the logarithmic penalty relative to that of l1."""
+    return alpha / (alpha + u) if alpha > 0.0 else np.ones_like(u)
+
+
+def above_tangent(u: Array, alpha: float) -> float:
+    """The constant by which the tangent at ``u`` passes above the tangent's own l1 term.
+
+    ``sum alpha (e log(1 + u / e) - discount u)``, with ``e = alpha``.
+    """
+    if alpha == 0.0:
+        return 0.0
+    return alpha * float(np.sum(alpha * np.log1p(u / alpha) - discount_of(u, alpha) * u))
+
+
+def _sizes(D: Dictionary, codes: Array) -> Array:
+    """``u`` (M, S N): each atom's share of each signal."""
+    return np.abs(codes) * D.omega.ravel()
+
+
+@dataclass(frozen=True, eq=False)
+class LocalSignals:
+    """Signals in memory; codes and discounts are arrays (M, S N), a row a signal."""
+
+    signals: Signals
+    n_threads: int = 1
+
+    @property
+    def n_signals(self) -> int:
+        return self.signals.X.shape[1]
+
+    def silence(self, n_atoms: int) -> Array:
+        return np.zeros((self.n_signals, n_atoms))
+
+    def code(
+        self,
+        objective: HeatObjective,
+        D: Dictionary,
+        start: Array,
+        discount: Array | None,
+        gram: Array | None = None,
+    ) -> tuple[Array, Moments]:
+        Xhat = D.kernel.U.T @ self.signals.X
+        coding = code_signals(
+            D,
+            self.signals,
+            objective.alpha,
+            start=start,
+            n_threads=self.n_threads,
+            Xhat=Xhat,
+            discount=discount,
+            gram=gram,
+        )
+        H = as_sources(coding.h, D.tau.size)
+        slopes = None if discount is None else as_sources(discount, D.tau.size)
+        return coding.h, objective.moments(D, self.signals, H, Xhat, slopes)
+
+    def discount(self, D: Dictionary, codes: Array, alpha: float) -> tuple[Array, float]:
+        u = _sizes(D, codes)
+        return discount_of(u, alpha), above_tangent(u, alpha)
+
+    def moments(self, objective: HeatObjective, D: Dictionary, codes: Array) -> Moments:
+        discount, _ = self.discount(D, codes, objective.alpha)
+        H, slopes = as_sources(codes, D.tau.size), as_sources(discount, D.tau.size)
+        return objective.moments(D, self.signals, H, D.kernel.U.T @ self.signals.X, slopes)
+
+    def sources(self, codes: Array, n_scales: int) -> Array:
+        return as_sources(codes, n_scales)
+
+    def pack(self, codes: Array) -> dict[str, NDArray[Any]]:
+        return thin(codes)
+
+    def unpack(self, arrays: Mapping[str, NDArray[Any]], n_atoms: int) -> Array:
+        return thick(arrays, (self.n_signals, n_atoms))
