@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from heatgraph import files
 from heatgraph.files import write_atomically, write_folder
 
 
@@ -153,7 +154,24 @@ def test_folder_is_replaced_only_when_asked_and_keeps_what_is_not_ours(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["result"]
 
 
+@pytest.mark.parametrize("at_one_stroke", [True, False])
+def test_entries_that_are_not_ours_come_along(tmp_path, monkeypatch, at_one_stroke):
+    if not at_one_stroke:
+        monkeypatch.setattr(files, "_exchange", lambda one, other: False)
+    target = tmp_path / "result"
+    write_result(target, "old")
+    (target / "mine").mkdir()
+    (target / "mine" / "deep.txt").write_text("mine")
+    (target / "link").symlink_to("nowhere")
+    write_result(target, replace=True, ours=["a.txt"])
+    assert (target / "a.txt").read_text() == "new"
+    assert (target / "mine" / "deep.txt").read_text() == "mine"
+    assert (target / "link").is_symlink()
+    assert [path.name for path in tmp_path.iterdir()] == ["result"]
+
+
 def test_folder_whose_rename_fails_is_put_back(tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "_exchange", lambda one, other: False)
     target = tmp_path / "result"
     write_result(target, "old")
     rename = Path.rename

@@ -5,6 +5,7 @@ And read arrays from files that may lie.
 
 from __future__ import annotations
 
+import ctypes
 import json
 import math
 import os
@@ -201,6 +202,12 @@ def _take_place(new: Path, target: Path, ours: Collection[str]) -> None:
     if not target.exists():
         new.rename(target)
         return
+    for entry in target.iterdir():
+        if entry.name not in ours and not (new / entry.name).exists():
+            _share(entry, new / entry.name)
+    if _exchange(new, target):
+        shutil.rmtree(new)
+        return
     old = target.parent / f".{secrets.token_hex(8)}.old"
     target.rename(old)
     try:
@@ -208,10 +215,35 @@ def _take_place(new: Path, target: Path, ours: Collection[str]) -> None:
     except BaseException:
         old.rename(target)
         raise
-    for entry in list(old.iterdir()):
-        if entry.name not in ours and not (target / entry.name).exists():
-            entry.rename(target / entry.name)
     shutil.rmtree(old)
+
+
+def _share(entry: Path, place: Path) -> None:
+    """The same entry under a second path: by links, or by copies where there are none."""
+
+    def share_file(one: str | os.PathLike[str], other: str | os.PathLike[str]) -> None:
+        try:
+            os.link(one, other, follow_symlinks=False)
+        except (OSError, NotImplementedError):
+            shutil.copy2(one, other, follow_symlinks=False)
+
+    if entry.is_dir() and not entry.is_symlink():
+        shutil.copytree(entry, place, symlinks=True, copy_function=share_file)
+    else:
+        share_file(entry, place)
+
+
+def _exchange(one: Path, other: Path) -> bool:
+    """Let two folders change places at one stroke; False where the system cannot.
+
+    Two renames would leave a moment, between them, at which the target is not there.
+    """
+    try:
+        renameat2 = ctypes.CDLL(None, use_errno=True).renameat2
+    except (AttributeError, OSError, TypeError):
+        return False
+    here, exchange = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
+    return bool(renameat2(here, os.fsencode(one), here, os.fsencode(other), exchange) == 0)
 
 
 def write_arrays(

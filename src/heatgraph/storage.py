@@ -164,7 +164,9 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> None:
     for attribute in kind.arrays:
         arrays[attribute] = np.asarray(getattr(model, attribute), dtype="<f8")
     parameters = {
-        key: _encode(key, value, arrays) for key, value in model.get_params(deep=False).items()
+        key: _encode(key, value, arrays)
+        for key, value in model.get_params(deep=False).items()
+        if key != "checkpoint"  # a file of the fit's, which has no part in what it computes
     }
     feature_names = getattr(model, "feature_names_in_", None)
     header = {

@@ -292,3 +292,33 @@ def test_killed_in_the_middle_leaves_the_old_result(run, signals, tmp_path):
     process.kill()
     process.communicate()
     assert {path.name: path.read_bytes() for path in out.iterdir()} == before
+
+
+class TestCheckpoint:
+    def test_is_there_until_the_results_are(self, run, signals, tmp_path, monkeypatch):
+        checkpoint, output = tmp_path / "fit", tmp_path / "result"
+
+        def full(*args):
+            raise OSError(28, "No space left on device", "sources.csv")
+
+        given = ("learn", signals, "-o", output, "--checkpoint", checkpoint, "--tol", 1e-3)
+        with monkeypatch.context() as patched:
+            patched.setattr("heatgraph.cli.learn.write_fit", full)
+            done = run(*given, code=2)
+        assert "No space left" in done.stderr
+        assert checkpoint.exists()
+        assert not output.exists()
+        run(*given)
+        assert not checkpoint.exists()
+        assert (output / "model.npz").exists()
+
+    def test_of_another_fit_is_refused(self, run, refused, signals, tmp_path, monkeypatch):
+        checkpoint = tmp_path / "fit"
+        given = ("learn", signals, "-o", tmp_path / "result", "-q", "--checkpoint", checkpoint)
+        with monkeypatch.context() as patched:
+            patched.setattr("heatgraph.cli.learn.write_fit", lambda *args: 1 / 0)
+            with pytest.raises(ZeroDivisionError):
+                run(*given, "--tol", 1e-3)
+        line = refused(*given, "--tol", 1e-2)
+        assert "is of another fit: tol is 0.01, there it was 0.001" in line
+        assert not (tmp_path / "result").exists()

@@ -89,6 +89,10 @@ def learn(
     bootstrap: Annotated[
         int, typer.Option(min=0, help="Resampled fits that give every edge a confidence.")
     ] = 0,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(help="File to go on from if stopped; removed when the results are written."),
+    ] = None,
     max_iter: Annotated[int | None, typer.Option(help="Limit on the iterations.")] = None,
     tol: Annotated[float | None, typer.Option(help="Residual to stop at.")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of what is drawn at random.")] = None,
@@ -104,7 +108,8 @@ def learn(
 ) -> None:
     """Learn the graph on which signals diffused.
 
-    Ctrl-C ends the fit early and keeps the best graph so far.
+    Ctrl-C ends the fit early and keeps the best graph so far.  With --checkpoint, the same command
+    goes on from where it was stopped, by whatever.
     """
     voice = Voice(json, quiet)
     with errors_reported(debug):
@@ -123,6 +128,7 @@ def learn(
             penalty=penalty,
             cut=_cut(cut),
             n_bootstrap=bootstrap,
+            checkpoint=checkpoint,
             n_jobs=jobs,
             max_iter=max_iter,
             tol=tol,
@@ -138,6 +144,8 @@ def learn(
             summary = {"command": "learn", "signals_file": str(signals), **summary_of(model, table)}
             summary["files"] = [*listed(folder, output), str(output / "summary.json")]
             write_summary(folder, summary)
+        if checkpoint is not None and model.status_ != Status.INTERRUPTED:
+            checkpoint.unlink(missing_ok=True)
         voice.show(summary, [*human(model, table), f"Results are in {output}"])
     if model.status_ == Status.INTERRUPTED:
         raise typer.Exit(INTERRUPTED)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
+from joblib import Parallel, delayed
 from numpy.typing import NDArray
 
 from heatgraph.learners.outcome import CUT
@@ -15,12 +16,15 @@ from heatgraph.objective.atoms import ATOMS
 from heatgraph.objective.heat import HeatObjective, Signals
 from heatgraph.selection.density import fit_for_edges
 from heatgraph.selection.penalties import Choice, choose
-from heatgraph.solvers.heat import solve_heat
+from heatgraph.solvers.ensemble import ensemble_of
+from heatgraph.solvers.heat import keep_solution, recall, solve_heat
+from heatgraph.solvers.keeping import FORGETFUL, Keeper, Record
 from heatgraph.solvers.majorise import PENALTIES
 from heatgraph.solvers.paper import solve_paper
 from heatgraph.solvers.result import Monitor, Solution, Status
+from heatgraph.solvers.threads import bounded_blas
 
-__all__ = ["Fit", "fit_heat", "refit"]
+__all__ = ["Fit", "fit_heat", "refit", "refit_resamples"]
 
 Array = NDArray[np.float64]
 
@@ -43,6 +47,7 @@ def fit_heat(
     report: Callable[[int, int], None] | None,
     *,
     beta_is_free: bool,
+    keeper: Keeper = FORGETFUL,
 ) -> Fit:
     """Choose what is not given, then fit on all signals.
 
@@ -61,12 +66,13 @@ def fit_heat(
             rng=p.rng,
             n_jobs=p.n_jobs,
             report=report,
+            keeper=keeper.within("choice"),
         )
         alpha, beta = choice.alpha, choice.beta
         tau = next(start for start in p.starts if start.size == choice.n_scales)
 
     def at(beta: float) -> Solution:
-        return _solve(p, p.objective(alpha, beta), tau, monitor)
+        return _solve(p, p.objective(alpha, beta), tau, monitor, keeper.within(f"beta {beta!r}"))
 
     if p.n_edges is not None and beta_is_free:
         count = partial(_count, wanted=p.n_edges)
@@ -82,8 +88,16 @@ def _count(solution: Solution, wanted: int) -> int:
 
 
 def _solve(
-    p: HeatParameters, objective: HeatObjective, tau: Array, monitor: Monitor | None
+    p: HeatParameters,
+    objective: HeatObjective,
+    tau: Array,
+    monitor: Monitor | None,
+    keeper: Keeper,
 ) -> Solution:
+    ensemble = ensemble_of(p.signals, p.n_jobs)
+    kept = recall(keeper, objective, ensemble)
+    if kept is not None:
+        return kept
     if p.solver == "paper":
         return solve_paper(
             p.signals.X,
@@ -97,9 +111,9 @@ def _solve(
             tol=p.tol,
             monitor=monitor,
         )
-    first = _first_fit(p, objective, tau, monitor)
+    first = _first_fit(p, objective, tau, monitor, keeper)
     refine, _ = PENALTIES[p.penalty]
-    return refine(
+    solution = refine(
         objective,
         p.signals,
         first,
@@ -108,11 +122,19 @@ def _solve(
         tol=p.tol,
         monitor=monitor,
         n_threads=p.n_jobs,
+        keeper=keeper,
     )
+    if solution.status is not Status.INTERRUPTED:
+        keep_solution(keeper, solution, ensemble)
+    return solution
 
 
 def _first_fit(
-    p: HeatParameters, objective: HeatObjective, tau: Array, monitor: Monitor | None
+    p: HeatParameters,
+    objective: HeatObjective,
+    tau: Array,
+    monitor: Monitor | None,
+    keeper: Keeper,
 ) -> Solution:
     """The l1 fit; with unit atoms, scales to start from are tried beside the usual start.
 
@@ -120,7 +142,7 @@ def _first_fit(
     finds the same minimum whatever the caller's.  (Raw atoms have no minimum worth finding.)
     """
 
-    def from_scales(start: Array) -> Solution:
+    def from_scales(start: Array, name: str) -> Solution:
         return solve_heat(
             objective,
             p.signals,
@@ -131,21 +153,46 @@ def _first_fit(
             tol=p.tol,
             monitor=monitor,
             n_threads=p.n_jobs,
+            keeper=keeper.within(name),
         )
 
     usual = first_scales(tau.size)
     if not p.learn_scales or p.atoms is ATOMS["raw"] or np.array_equal(tau, usual):
-        return from_scales(tau)
-    fit = from_scales(usual)
+        return from_scales(tau, "first")
+    fit = from_scales(usual, "first")
     if fit.status is Status.INTERRUPTED:
         return fit
     try:
-        given = from_scales(tau)
+        given = from_scales(tau, "second")
     except KeyboardInterrupt:  # before it had a point of its own
         return replace(fit, status=Status.INTERRUPTED)
     if given.objective[-1] < (1.0 - BETTER) * fit.objective[-1]:
         return given
     return replace(fit, status=given.status) if given.status is Status.INTERRUPTED else fit
+
+
+def refit_resamples(p: HeatParameters, fit: Fit, n: int, keeper: Keeper = FORGETFUL) -> list[Array]:
+    """The weights of ``n`` fits of signals drawn with replacement."""
+    M = p.signals.X.shape[1]
+    draws = p.rng.integers(0, M, (n, M))
+    stages = [keeper.within(f"resample{k}") for k in range(n)]
+    kept = [stage.get() for stage in stages]
+    fits = Parallel(n_jobs=p.n_jobs, return_as="generator")(
+        delayed(_refit)(p, fit, p.signals.take(draw))
+        for draw, record in zip(draws, kept, strict=True)
+        if record is None
+    )
+    weights = []
+    for stage, record in zip(stages, kept, strict=True):
+        weights.append(next(fits).w if record is None else record.arrays["w"])
+        stage.put(Record(arrays={"w": weights[-1]}))
+    return weights
+
+
+def _refit(p: HeatParameters, fit: Fit, signals: Signals) -> Solution:
+    # In a process of its own, where the limits of the caller's do not hold.
+    with bounded_blas():
+        return refit(p, fit, signals)
 
 
 def refit(p: HeatParameters, fit: Fit, signals: Signals) -> Solution:

@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
-from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from heatgraph.graph import CandidateEdges
-from heatgraph.learners.fitting import Fit, fit_heat, refit
+from heatgraph.learners.checkpoint import fingerprint, kept_in
+from heatgraph.learners.fitting import Fit, fit_heat, refit_resamples
 from heatgraph.learners.outcome import CUT, store_graph, warn_of_status
 from heatgraph.learners.parameters import PENALTY_OF, HeatParameters, n_threads, resolve
 from heatgraph.learners.progress import watch_fit
@@ -31,8 +31,10 @@ from heatgraph.objective.heat import Dictionary, HeatObjective, Signals
 from heatgraph.selection.cut import CUTS
 from heatgraph.selection.masked import hide_entries, prediction_errors
 from heatgraph.solvers.heat import as_sources
+from heatgraph.solvers.keeping import Keeper
 from heatgraph.solvers.majorise import PENALTIES, Coder
 from heatgraph.solvers.result import Monitor, Status
+from heatgraph.solvers.threads import bounded_blas
 
 __all__ = ["LearnHeat", "SourceCodes"]
 
@@ -90,9 +92,16 @@ class LearnHeat(TransformerMixin, BaseEstimator):
     n_edges : int or str, optional
         Keep this many edges in ``graph_``, or a multiple of the nodes such as "4N"; beta, where
         it is "auto", is chosen to give about as many.
+    checkpoint : str or path-like, optional
+        A file in which the fit leaves what it has done, every half minute and when it ends.  If
+        it is there already, the fit goes on from it, and ends with the same bits as one that was
+        never stopped; a file of other signals or parameters is refused.  It stays when the fit is
+        done (fitting again then returns at once): delete it when the model is saved.  Of
+        ``solver="paper"`` it keeps whole fits only.
     n_jobs : int, optional
-        Processes for the choice of parameters, threads for the coding of signals.  Any number
-        gives the same result.
+        Processes for the choice of parameters and the resamples, threads for the coding of
+        signals.  Any number gives the same result.  BLAS is held to one thread meanwhile (from
+        500 nodes on to ``n_jobs`` in the fit itself, whose last bits may then differ).
     max_iter : int, optional
         Limit on the iterations of the fit; 2000 unless given, 1000 as in the paper for
         ``solver="paper"``.
@@ -167,6 +176,7 @@ class LearnHeat(TransformerMixin, BaseEstimator):
         solver: str = "auto",
         candidates: Any = None,
         n_edges: int | str | None = None,
+        checkpoint: Any = None,
         n_jobs: int | None = None,
         max_iter: int | None = None,
         tol: float = 1e-4,
@@ -186,6 +196,7 @@ class LearnHeat(TransformerMixin, BaseEstimator):
         self.solver = solver
         self.candidates = candidates
         self.n_edges = n_edges
+        self.checkpoint = checkpoint
         self.n_jobs = n_jobs
         self.max_iter = max_iter
         self.tol = tol
@@ -212,6 +223,7 @@ class LearnHeat(TransformerMixin, BaseEstimator):
         names = node_names(X)
         observations = check_signals(self, X, reset=True)
         unit = unit_of(observations)
+        belongs = {} if self.checkpoint is None else fingerprint(self, observations, names)
         parameters = resolve(self, observations / unit, unit, names)
         n_bootstrap = int(check_number("n_bootstrap", self.n_bootstrap, integer=True))
         if isinstance(self.cut, str):
@@ -219,11 +231,15 @@ class LearnHeat(TransformerMixin, BaseEstimator):
         else:
             check_number("cut", self.cut)
         beta_is_free = isinstance(self.beta, str)
-        with watch_fit(self.verbose, monitor, unit * unit) as watch:
-            fit = fit_heat(parameters, watch.step, watch.tried, beta_is_free=beta_is_free)
-        self._store(parameters, fit, unit, names)
-        if n_bootstrap and self.status_ is not Status.INTERRUPTED:
-            self._measure_confidence(parameters, fit, n_bootstrap)
+        threads = bounded_blas(self.n_features_in_, parameters.n_jobs)
+        with kept_in(self.checkpoint, belongs) as keeper, threads:
+            with watch_fit(self.verbose, monitor, unit * unit) as watch:
+                fit = fit_heat(
+                    parameters, watch.step, watch.tried, beta_is_free=beta_is_free, keeper=keeper
+                )
+            self._store(parameters, fit, unit, names)
+            if n_bootstrap and self.status_ is not Status.INTERRUPTED:
+                self._measure_confidence(parameters, fit, n_bootstrap, keeper)
         warn_of_status(self)
         self._warn(parameters, fit, names)
         return self
@@ -262,14 +278,10 @@ class LearnHeat(TransformerMixin, BaseEstimator):
         rule = CUTS["typical" if self.cut == "auto" else self.cut]
         return max(float(np.nextafter(rule(w), np.inf)), CUT)
 
-    def _measure_confidence(self, p: HeatParameters, fit: Fit, n: int) -> None:
+    def _measure_confidence(self, p: HeatParameters, fit: Fit, n: int, keeper: Keeper) -> None:
         """The share of resampled fits in which each edge of the graph is above the cut."""
-        M = p.signals.X.shape[1]
-        draws = p.rng.integers(0, M, (n, M))
-        fits = Parallel(n_jobs=p.n_jobs)(
-            delayed(refit)(p, fit, p.signals.take(draw)) for draw in draws
-        )
-        found = np.mean([f.w >= self._cut_at(p, f.w) for f in fits], axis=0)
+        weights = refit_resamples(p, fit, n, keeper)
+        found = np.mean([w >= self._cut_at(p, w) for w in weights], axis=0)
         index = {pair: k for k, pair in enumerate(zip(p.candidates.i, p.candidates.j, strict=True))}
         self.graph_ = replace(
             self.graph_, confidence=found[[index[i, j] for i, j in self.graph_.edges]]

@@ -15,12 +15,16 @@ from heatgraph.objective.heat import HeatObjective, Signals
 from heatgraph.selection.interpolation import sparsest_within_error
 from heatgraph.selection.masked import HiddenPart, hide_entries, prediction_errors
 from heatgraph.solvers.heat import solve_heat
+from heatgraph.solvers.keeping import FORGETFUL, Keeper, Record
 from heatgraph.solvers.majorise import PENALTIES
 from heatgraph.solvers.result import Status
+from heatgraph.solvers.threads import bounded_blas
 
 __all__ = ["ALPHAS", "BETAS", "Choice", "Grid", "choose", "units_of"]
 
 Array = NDArray[np.float64]
+# What was fitted along a path, and the error of each signal that was held out.
+Walk = list[tuple[dict[str, float], Array]]
 
 # In units of the signals (see `units_of`), so that scaling X changes nothing.
 ALPHAS = (0.4, 0.2, 0.1, 0.05, 0.025)
@@ -84,6 +88,7 @@ def choose(
     rng: np.random.Generator,
     n_jobs: int = 1,
     report: Callable[[int, int], None] | None = None,
+    keeper: Keeper = FORGETFUL,
 ) -> Choice:
     """Choose by k folds of signals, a quarter of the entries of those held out being hidden.
 
@@ -107,6 +112,8 @@ def choose(
         for start in range(len(grid.starts))
         for beta in grid.betas
     ]
+    stages = [keeper.within(f"path{k}") for k in range(len(paths))]
+    kept = [stage.get() for stage in stages]
     walks = Parallel(n_jobs=n_jobs, return_as="generator")(
         delayed(_walk)(
             *splits[fold],
@@ -118,19 +125,36 @@ def choose(
             penalty,
             learn_scales,
         )
-        for fold, start, beta in paths
+        for (fold, start, beta), record in zip(paths, kept, strict=True)
+        if record is None
     )
     rows: list[dict[str, float]] = []
     errors: dict[tuple[int, float, float], Array] = defaultdict(lambda: np.zeros(M))
     energy = np.zeros(M)
-    for done, ((fold, start, beta), walk) in enumerate(zip(paths, walks, strict=True), start=1):
+    for done, (fold, start, beta) in enumerate(paths):
+        walk = _unpack(kept[done]) or next(walks)
+        stages[done].put(_pack(walk))
         for row, error in walk:
             rows.append({"start": start, "beta": beta, **row})
             errors[start, row["alpha"], beta][folds[fold]] = error
         energy[folds[fold]] = splits[fold][1].energy
         if report is not None:
-            report(done, len(paths))
+            report(done + 1, len(paths))
     return _chosen(grid, rows, errors, energy)
+
+
+def _pack(walk: Walk) -> Record:
+    return Record(
+        {"rows": [row for row, _ in walk]},
+        {f"errors{k}": error for k, (_, error) in enumerate(walk)},
+    )
+
+
+def _unpack(record: Record | None) -> Walk | None:
+    if record is None:
+        return None
+    rows = record.facts["rows"]
+    return [(row, record.arrays[f"errors{k}"]) for k, row in enumerate(rows)]
 
 
 def _chosen(
@@ -185,8 +209,24 @@ def _walk(
     tau: Array,
     penalty: str,
     learn_scales: bool,
-) -> list[tuple[dict[str, float], Array]]:
+) -> Walk:
     """Fit along the path of alphas, and score every fit on the hidden entries."""
+    # In a process of its own, where the limits of the caller's do not hold.
+    with bounded_blas():
+        return _walked(training, held_out, objective, beta, alphas, w, tau, penalty, learn_scales)
+
+
+def _walked(
+    training: Signals,
+    held_out: HiddenPart,
+    objective: HeatObjective,
+    beta: float,
+    alphas: Sequence[float],
+    w: Array,
+    tau: Array,
+    penalty: str,
+    learn_scales: bool,
+) -> Walk:
     M = training.X.shape[1]
     # The fit on all signals will weigh beta against that many more of them.
     share = M / (M + held_out.truth.shape[1])

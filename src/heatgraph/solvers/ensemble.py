@@ -148,7 +148,7 @@ class LocalSignals:
 
     @property
     def n_signals(self) -> int:
-        return self.signals.X.shape[1]
+        return int(self.signals.X.shape[1])
 
     def silence(self, n_atoms: int) -> Array:
         return np.zeros((self.n_signals, n_atoms))

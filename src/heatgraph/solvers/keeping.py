@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["FORGETFUL", "Keeper", "Record", "thin", "thick"]
+__all__ = ["FORGETFUL", "Keeper", "Record", "thick", "thin"]
 
 Array = NDArray[np.float64]
 
@@ -80,7 +80,9 @@ def thick(arrays: Mapping[str, NDArray[Any]], shape: tuple[int, ...]) -> Array:
     """The array that :func:`thin` took apart."""
     flat = np.zeros(int(np.prod(shape)))
     where, what = arrays["where"], arrays["what"]
-    if where.shape != what.shape or (where.size and not 0 <= where.min() <= where.max() < flat.size):
+    if where.shape != what.shape or (
+        where.size and not 0 <= where.min() <= where.max() < flat.size
+    ):
         raise ValueError(f"its codes do not fit the shape {shape}")
     flat[where] = what
     return flat.reshape(shape)
