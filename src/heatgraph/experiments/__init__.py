@@ -17,6 +17,8 @@ __all__ = [
 EXPERIMENTS: dict[str, Experiment] = {
     experiment.name: experiment
     for experiment in (
+        Experiment("table1", "Three methods on clean signals, five scores", "tables", True),
+        Experiment("table2", "Three methods on noisy signals, five scores", "tables", True),
         Experiment("figure1", "A signal on a graph, decomposed into heat sources", "figure1"),
     )
 }

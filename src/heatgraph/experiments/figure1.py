@@ -14,7 +14,7 @@ from matplotlib.colors import TwoSlopeNorm
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from heatgraph.datasets import make_graph, make_heat_signals
+from heatgraph.datasets.synthetic import make_graph, make_heat_signals
 from heatgraph.experiments.base import Outcome, Settings
 from heatgraph.experiments.style import INK, SIGNED, VERMILION
 from heatgraph.graph import Graph

@@ -7,6 +7,7 @@ that the result depends on; what is finished is kept on disk under it.
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import json
 import sys
@@ -30,10 +31,6 @@ __all__ = ["Cell", "cell_key", "code_version", "sweep"]
 Cell = Mapping[str, Any]
 Result = dict[str, Any]
 Function = Callable[..., Mapping[str, Any]]
-
-# What the numbers of a cell depend on, besides the module of its function.
-ROOMS = ("datasets", "graph", "kernels", "learners", "objective", "selection", "solvers")
-MODULES = ("metrics.py", "experiments/protocol.py", "experiments/sweep.py")
 
 
 def sweep(
@@ -96,21 +93,49 @@ def cell_key(function: Function, cell: Cell) -> str:
 def code_version(module: str) -> str:
     """A digest of the source code that a cell of a function of ``module`` depends on.
 
+    That is the module and every module of this package that it imports, or that these import.
+
     Examples
     --------
-    >>> code_version("heatgraph.experiments.protocol") == code_version("builtins")
+    >>> code_version("heatgraph.experiments.cells") == code_version("heatgraph.metrics")
     False
     """
-    root = Path(heatgraph.__file__).parent
-    paths = [path for room in ROOMS for path in sorted((root / room).rglob("*.py"))]
-    paths += [root / name for name in MODULES]
-    own = getattr(sys.modules.get(module), "__file__", None)
-    if own is not None:
-        paths.append(Path(own))
     digest = hashlib.sha256(f"{heatgraph.__version__} {module}".encode())
-    for path in paths:
-        digest.update(path.read_bytes())
+    known: dict[str, bytes] = {}
+    waiting = [module]
+    while waiting:
+        name = waiting.pop()
+        path = _source(name)
+        if name in known or path is None:
+            continue
+        known[name] = path.read_bytes()
+        waiting += _imported(known[name])
+    for name in sorted(known):
+        digest.update(name.encode() + known[name])
     return digest.hexdigest()[:16]
+
+
+def _source(module: str) -> Path | None:
+    """The file of a module of this package, or of a module that is loaded already."""
+    first, *rest = module.split(".")
+    if first != heatgraph.__name__:
+        loaded = getattr(sys.modules.get(module), "__file__", None)
+        return None if loaded is None else Path(loaded)
+    path = Path(heatgraph.__file__).parent.joinpath(*rest)
+    whole = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    return whole if whole.exists() else None
+
+
+def _imported(source: bytes) -> list[str]:
+    """The modules of this package that a source imports, by name; some may be no modules."""
+    names: list[str] = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            # A name imported from a package may be a module of it.
+            names += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+    return [name for name in names if name.startswith(f"{heatgraph.__name__}.")]
 
 
 class _Store:
