@@ -41,7 +41,7 @@ def test_all_are_written(run, toy, tmp_path):
     for name in ("one", "two"):
         content = json.loads((tmp_path / "out" / name / RESULTS).read_text())
         assert content["asked"]["readings"]["ba"] == 1
-    assert "one/page.md" in (tmp_path / "out" / "index.md").read_text()
+    assert "## two" in (tmp_path / "out" / "index.md").read_text()
 
 
 def test_the_same_request_may_be_repeated_and_another_not(run, refused, toy, tmp_path):

@@ -32,7 +32,8 @@ from heatgraph.experiments import (
     write_outcome,
 )
 from heatgraph.experiments.base import Report, silent
-from heatgraph.experiments.writing import same_request
+from heatgraph.experiments.sweep import code_version
+from heatgraph.experiments.writing import collect_pages, same_request
 from heatgraph.files import write_atomically
 
 __all__ = ["reproduce"]
@@ -151,7 +152,11 @@ def _run(
         with _progress(experiment.name, voice) as report, voice.warnings_told():
             outcome = experiment.run(replace(settings, report=report))
             files = write_outcome(
-                outcome, output / experiment.name, settings=settings, replace=True
+                outcome,
+                output / experiment.name,
+                settings=settings,
+                code=code_version(f"heatgraph.experiments.{experiment.module}"),
+                replace=True,
             )
         results[experiment.name] = {
             "title": outcome.title,
@@ -159,15 +164,8 @@ def _run(
             "files": [str(path) for path in files],
         }
     with write_atomically(output / "index.md", "w") as file:
-        file.write(_index(output))
+        file.write(collect_pages(output, EXPERIMENTS, "Results"))
     return {"command": "reproduce", "asked": settings.asked(), "experiments": results}
-
-
-def _index(output: Path) -> str:
-    """A page with a link to every result in the folder."""
-    there = [e for e in EXPERIMENTS.values() if (output / e.name / "page.md").exists()]
-    lines = [f"- [{e.name}]({e.name}/page.md): {e.description}" for e in there]
-    return "\n".join(["# Results", "", *lines, ""])
 
 
 def _human(summary: dict[str, Any], output: Path) -> list[Any]:

@@ -20,6 +20,10 @@ EXPERIMENTS: dict[str, Experiment] = {
         Experiment("table1", "Three methods on clean signals, five scores", "tables", True),
         Experiment("table2", "Three methods on noisy signals, five scores", "tables", True),
         Experiment("figure1", "A signal on a graph, decomposed into heat sources", "figure1"),
+        Experiment("figure2", "The Laplacians learned of an RBF graph, side by side", "figure2"),
+        Experiment("figure3", "F against the number of signals", "figure3"),
+        Experiment("figure4", "Number of edges and F over alpha and beta", "figure4"),
+        Experiment("figure5", "Sources recovered over the diffusion time", "figure5"),
     )
 }
 

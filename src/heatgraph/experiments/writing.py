@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from heatgraph.experiments.base import Outcome, Settings
 from heatgraph.files import write_folder
 
-__all__ = ["PAGE", "RESULTS", "plain", "same_request", "to_json", "write_outcome"]
+__all__ = ["PAGE", "RESULTS", "collect_pages", "plain", "same_request", "to_json", "write_outcome"]
 
 RESULTS, PAGE = "results.json", "page.md"
 FORMAT = "heatgraph experiment"
@@ -80,6 +81,23 @@ def write_outcome(
         }
         (new / RESULTS).write_text(to_json(content) + "\n", encoding="utf-8")
     return [target / name for name in names]
+
+
+def collect_pages(folder: Path, names: Iterable[str], title: str, pictures: str = "{name}/") -> str:
+    """One page of the pages of several results in a folder; those that are not there are left out.
+
+    ``pictures`` is put before the name of a picture, with ``{name}`` the name of the experiment.
+    """
+    parts = [f"# {title}"]
+    for name in names:
+        path = folder / name / PAGE
+        if path.exists():
+            text = path.read_text(encoding="utf-8").strip()
+            text = re.sub(r"^#", "##", text, flags=re.MULTILINE)
+            parts.append(
+                re.sub(r"\]\(([\w.-]+\.png)\)", rf"]({pictures.format(name=name)}\1)", text)
+            )
+    return "\n\n".join(parts) + "\n"
 
 
 def same_request(folder: Path, name: str, settings: Settings) -> bool:
