@@ -55,6 +55,10 @@ def reproduce(
     instances: Annotated[
         int | None, typer.Option(min=1, help="Random graphs a model, in place of the paper's.")
     ] = None,
+    no_truth_instances: Annotated[
+        int | None,
+        typer.Option(min=1, help="On how many of them estimators run as they come, the slow part."),
+    ] = None,
     rbf: Annotated[
         str, typer.Option(help="RBF edges kept by weight or by distance.")
     ] = Readings.rbf,
@@ -97,6 +101,7 @@ def reproduce(
             seed=seed,
             quick=quick,
             instances=instances,
+            no_truth_instances=no_truth_instances,
             readings=Readings(rbf, noise, ba),
             n_jobs=jobs,
             backend=backend,

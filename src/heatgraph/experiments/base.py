@@ -65,6 +65,8 @@ class Settings:
         Whether to run at a toy size, for a look.
     instances : int, optional
         Random graphs a model, in place of the number of the paper.
+    no_truth_instances : int, optional
+        On how many of them the estimators run as they come; on all by default.
     readings : Readings
         How the paper is read where it is ambiguous.
     n_jobs : int
@@ -89,6 +91,7 @@ class Settings:
     seed: int = 0
     quick: bool = False
     instances: int | None = None
+    no_truth_instances: int | None = None
     readings: Readings = field(default_factory=Readings)
     n_jobs: int = 1
     backend: str = "loky"
@@ -100,8 +103,10 @@ class Settings:
     def __post_init__(self) -> None:
         if self.seed < 0:
             raise ValueError(f"seed must be 0 or more, got {self.seed}")
-        if self.instances is not None and self.instances < 1:
-            raise ValueError(f"instances must be at least 1, got {self.instances}")
+        for name in ("instances", "no_truth_instances"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ValueError(f"{name} must be at least 1, got {value}")
         if self.n_jobs == 0 or self.n_jobs < -1:
             raise ValueError(
                 f"n_jobs must be 1 or more, or -1 for all processors, got {self.n_jobs}"
@@ -116,6 +121,7 @@ class Settings:
             "seed": self.seed,
             "quick": self.quick,
             "instances": self.instances,
+            "no_truth_instances": self.no_truth_instances,
             "readings": readings,
         }
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from heatgraph.experiments.protocol import CUT, Problem, Spec, draw
+from heatgraph.experiments.problems import CUT, Problem, Spec, draw
 from heatgraph.graph import Graph
 from heatgraph.graph.candidates import CandidateEdges
 from heatgraph.learners.learn_heat import LearnHeat

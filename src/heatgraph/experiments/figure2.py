@@ -17,7 +17,8 @@ from matplotlib.image import AxesImage
 from heatgraph.experiments.base import Outcome, Settings
 from heatgraph.experiments.cells import as_graph, no_truth, path, weights_at
 from heatgraph.experiments.paper import FIGURE2
-from heatgraph.experiments.protocol import CUT, draw, grid, n_instances, problem
+from heatgraph.experiments.problems import CUT, draw
+from heatgraph.experiments.protocol import grid, n_instances, problem
 from heatgraph.experiments.scoring import best_common
 from heatgraph.experiments.style import SIGNED
 from heatgraph.experiments.sweep import sweep

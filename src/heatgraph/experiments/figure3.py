@@ -11,7 +11,8 @@ from matplotlib.figure import Figure
 
 from heatgraph.experiments.base import Outcome, Settings
 from heatgraph.experiments.cells import no_truth, path
-from heatgraph.experiments.protocol import Spec, grid, n_instances, problem
+from heatgraph.experiments.problems import Spec
+from heatgraph.experiments.protocol import grid, n_free_instances, n_instances, problem
 from heatgraph.experiments.scoring import Line, line_of_estimator, line_of_path
 from heatgraph.experiments.style import COLOURS, MARKERS, plain
 from heatgraph.experiments.sweep import sweep
@@ -23,7 +24,7 @@ KIND = "rbf"
 SIZES, QUICK_SIZES = (2, 20, 200, 2000), (2, 10, 50)
 METHODS = {"heat": "LearnHeat", "templates": "templates", "smooth": "smooth"}
 # The estimators as they come take far longer than a point of a grid: fewer graphs.
-FREE_INSTANCES, QUICK_FREE_INSTANCES = 4, 1
+FREE_INSTANCES = 4
 
 
 def run(settings: Settings) -> Outcome:
@@ -95,7 +96,7 @@ def _oracle(settings: Settings, sizes: Sequence[int]) -> dict[tuple[str, int, st
 
 
 def _free(settings: Settings, sizes: Sequence[int]) -> dict[tuple[str, int, str], Line]:
-    n = min(n_instances(settings), QUICK_FREE_INSTANCES if settings.quick else FREE_INSTANCES)
+    n = n_free_instances(settings, FREE_INSTANCES)
     tasks = [(method, size) for size in sizes for method in METHODS]
     cells = [
         {"problem": _spec(settings, instance, size), "method": method}

@@ -150,6 +150,7 @@ def _page(numbers: Mapping[str, Any]) -> str:
     over_alpha, over_beta = numbers["range_of_f_over_alpha"], numbers["range_of_f_over_beta"]
     best, ends = numbers["f_at_best"], numbers["f_at_smallest_and_largest_alpha"]
     near = numbers["edges_at_best_over_true"]
+    peak = best > ends and abs(near - 1.0) <= 0.2
     fewer, complete = numbers["fewer_edges_as_beta_falls"], numbers["complete_at_both_ends"]
     claims = {
         f"alpha decides more than beta does (F varies by {over_alpha:.2f} over alpha and by "
@@ -159,8 +160,7 @@ def _page(numbers: Mapping[str, Any]) -> str:
         "the graph is dense where alpha is very small or very large (at both ends it has nine "
         f"tenths of all pairs or more on {complete:.0%} of the graphs)": complete >= ALMOST,
         f"in between, F has a peak ({best:.3f}, against {ends:.3f} at the ends) where the number "
-        f"of edges is near the true one ({near:.2f} times it)": best > ends
-        and abs(near - 1) <= 0.2,
+        f"of edges is near the true one ({near:.2f} times it)": peak,
     }
     lines = "\n".join(
         f"- {'holds' if holds else 'does not hold'}: {claim};" for claim, holds in claims.items()

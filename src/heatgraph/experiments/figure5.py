@@ -13,7 +13,14 @@ from matplotlib.figure import Figure
 from heatgraph.experiments.base import Outcome, Settings
 from heatgraph.experiments.cells import no_truth, path, weights_at
 from heatgraph.experiments.localisation import locate
-from heatgraph.experiments.protocol import ALPHAS, CUT, N_ATOMS, grid, n_instances, problem
+from heatgraph.experiments.problems import CUT, N_ATOMS
+from heatgraph.experiments.protocol import (
+    ALPHAS,
+    grid,
+    n_free_instances,
+    n_instances,
+    problem,
+)
 from heatgraph.experiments.scoring import best_common
 from heatgraph.experiments.style import COLOURS, MARKERS, plain
 from heatgraph.experiments.sweep import sweep
@@ -47,7 +54,7 @@ def run(settings: Settings) -> Outcome:
         (name, number, instance)
         for name in graphs
         for number in range(len(TAUS))
-        for instance in range(n_instances(settings))
+        for instance in range(len(graphs[name]))
     ]
     cells = [
         {
@@ -61,7 +68,7 @@ def run(settings: Settings) -> Outcome:
         for name, number, instance in tasks
     ]
     found = dict(zip(tasks, sweep(locate, cells, settings, "looking for sources"), strict=True))
-    table = _table(found, alphas, n_instances(settings))
+    table = _table(found, alphas, {name: len(graphs[name]) for name in graphs})
     numbers = _numbers(table)
     return Outcome(
         "figure5",
@@ -87,18 +94,21 @@ def _tuned(settings: Settings) -> list[Weights]:
 def _untuned(settings: Settings) -> list[Weights]:
     cells = [
         {"problem": problem(settings, KIND, k, noisy=False), "method": "heat"}
-        for k in range(n_instances(settings))
+        for k in range(n_free_instances(settings))
     ]
     learned = sweep(no_truth, cells, settings, "LearnHeat() as it comes")
     return [result["weights"] for result in learned]
 
 
 def _table(
-    found: Mapping[tuple[str, int, int], Mapping[str, Any]], alphas: Sequence[float], n: int
+    found: Mapping[tuple[str, int, int], Mapping[str, Any]],
+    alphas: Sequence[float],
+    counts: Mapping[str, int],
 ) -> pd.DataFrame:
     """A row a curve, tau and measure; alpha the best of the measure, or of hidden entries."""
     rows = []
     for curve, (graph, oracle) in CURVES.items():
+        n = counts[graph]
         for number, tau in enumerate(TAUS):
             results = [found[graph, number, k] for k in range(n)]
             for measure in MEASURES:

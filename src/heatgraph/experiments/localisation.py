@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from heatgraph.datasets.synthetic import make_heat_signals
-from heatgraph.experiments.protocol import N_ATOMS, Spec, draw
+from heatgraph.experiments.problems import N_ATOMS, Spec, draw
 from heatgraph.graph.candidates import CandidateEdges
 from heatgraph.metrics import source_scores
 from heatgraph.objective.atoms import ATOMS

@@ -1,0 +1,68 @@
+"""Every experiment at a toy size: it runs, writes all that it promises, and repeats itself."""
+
+import json
+
+import pytest
+
+from heatgraph.experiments import EXPERIMENTS, Settings, cells, write_outcome
+from heatgraph.experiments.writing import PAGE, RESULTS
+
+PAPER = ("table1", "table2", "figure1", "figure2", "figure3", "figure4", "figure5")
+
+
+def toy(**more):
+    return Settings(quick=True, instances=1, **more)
+
+
+@pytest.mark.parametrize("name", PAPER)
+def test_runs_at_a_toy_size(name, hasty, tmp_path):
+    steps = []
+    outcome = EXPERIMENTS[name].run(toy(report=lambda *step: steps.append(step)))
+    assert outcome.name == name
+    assert steps[-1][0] == steps[-1][1] > 0
+    files = {path.name for path in write_outcome(outcome, tmp_path / name)}
+    assert {RESULTS, PAGE, f"{name}.png", f"{name}.svg"} <= files
+    assert any(file.endswith(".csv") for file in files)
+    assert f"]({name}.png)" in outcome.page
+    # Every experiment says what became of the paper's conclusion.
+    assert "hold" in outcome.page or "at or above the paper's F" in outcome.page
+    assert json.loads((tmp_path / name / RESULTS).read_text())["numbers"]
+
+
+def test_a_table_has_every_row_and_the_other_readings(hasty):
+    outcome = EXPERIMENTS["table2"].run(toy())
+    table = outcome.tables["table2"]
+    assert len(table) == 3 * 7 * 5
+    assert set(table["protocol"]) == {"oracle", "no truth"}
+    assert table["paper"].notna().all()
+    assert outcome.tables["other_readings"]["reading"].nunique() == 3
+    assert outcome.numbers["signal_to_noise_db"].keys() == {"rbf", "er", "ba"}
+
+
+def test_same_numbers_for_one_job_and_for_two(hasty):
+    one = EXPERIMENTS["table1"].run(toy())
+    two = EXPERIMENTS["table1"].run(toy(n_jobs=2, backend="threading"))
+    assert one.numbers == two.numbers
+    assert one.tables["table1"].equals(two.tables["table1"])
+
+
+def test_another_seed_gives_other_numbers(hasty):
+    one, two = (EXPERIMENTS["figure4"].run(toy(seed=seed)) for seed in (0, 1))
+    assert one.numbers != two.numbers
+
+
+def test_finished_cells_are_not_computed_again(hasty, tmp_path, monkeypatch):
+    first = EXPERIMENTS["figure4"].run(toy(cache=tmp_path))
+
+    def never(*arguments):
+        raise AssertionError("computed again")
+
+    monkeypatch.setitem(cells.PATHS, "heat", never)
+    assert EXPERIMENTS["figure4"].run(toy(cache=tmp_path)).numbers == first.numbers
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PAPER)
+def test_quick_as_a_user_runs_it(name, tmp_path):
+    outcome = EXPERIMENTS[name].run(Settings(quick=True, n_jobs=2, cache=tmp_path))
+    assert outcome.numbers
