@@ -1,9 +1,14 @@
 """Learn the weighted graph on which heat diffused, from signals observed on its nodes."""
 
-from importlib.metadata import version
+from __future__ import annotations
 
-from heatgraph.graph import Graph
-from heatgraph.learners import GraphicalLassoGraph, LearnHeat, SmoothGraph, SpectralTemplates
+from importlib import import_module
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from heatgraph.graph import Graph
+    from heatgraph.learners import GraphicalLassoGraph, LearnHeat, SmoothGraph, SpectralTemplates
 
 __version__ = version("heatgraph")
 __all__ = [
@@ -14,3 +19,16 @@ __all__ = [
     "SpectralTemplates",
     "__version__",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    # Loaded when first asked for: the numerical libraries take seconds to import.
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(
+        import_module("heatgraph.graph" if name == "Graph" else "heatgraph.learners"), name
+    )
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -2,31 +2,59 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from importlib import import_module
+from importlib.metadata import version as installed_version
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
-from heatgraph import __version__
-from heatgraph.cli.demo import demo
-from heatgraph.cli.impute import impute
-from heatgraph.cli.learn import learn
-from heatgraph.cli.reproduce import reproduce
-from heatgraph.cli.sources import sources
+__all__ = ["app"]
 
-__all__ = ["app", "main"]
+# A command is imported when it is called: the numerical libraries take seconds, which neither
+# --help nor --version should cost.  The help of each is the first line of its docstring.
+COMMANDS = {
+    "learn": "Learn the graph on which signals diffused.",
+    "sources": "Find the sources of signals on a learned graph.",
+    "impute": "Fill the missing values of signals by what their sources diffuse into.",
+    "report": "Write a page that shows a model: one file, which needs no network to open.",
+    "reproduce": "Compute tables and figures of the paper anew, and put them beside the paper's.",
+    "demo": "Learn a graph of twenty towns from heat that was made to diffuse on it.",
+}
+STYLE: dict[str, Any] = {
+    "add_completion": False,
+    "pretty_exceptions_enable": False,
+    "rich_markup_mode": None,
+}
+
+
+class _Commands(TyperGroup):
+    def list_commands(self, ctx: Any) -> list[str]:
+        return [*COMMANDS, *super().list_commands(ctx)]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name not in COMMANDS:
+            return super().get_command(ctx, cmd_name)
+        single = typer.Typer(**STYLE)
+        single.command(cmd_name)(getattr(import_module(f"heatgraph.cli.{cmd_name}"), cmd_name))
+        return typer.main.get_command(single)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
 
 app = typer.Typer(
     help="Learn the weighted graph on which heat diffused, from signals on its nodes.",
     no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
+    cls=_Commands,
+    **STYLE,
 )
 
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"heatgraph {__version__}")
+        typer.echo(f"heatgraph {installed_version('heatgraph')}")
         raise typer.Exit
 
 
@@ -38,15 +66,3 @@ def _heatgraph(
     ] = False,
 ) -> None:
     pass
-
-
-app.command()(learn)
-app.command()(sources)
-app.command()(impute)
-app.command()(demo)
-app.command()(reproduce)
-
-
-def main() -> None:
-    """Run the command line."""
-    app(prog_name="heatgraph")

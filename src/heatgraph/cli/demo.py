@@ -17,7 +17,16 @@ from numpy.typing import NDArray
 from heatgraph.cli.console import INTERRUPTED, Voice, columns, errors_reported
 from heatgraph.cli.learn import fit, human, summary_of
 from heatgraph.cli.options import DebugFlag, ForceFlag, JsonFlag, QuietFlag
-from heatgraph.cli.results import DPI, draw, listed, result_folder, write_fit, write_summary
+from heatgraph.cli.results import (
+    DPI,
+    REPORT,
+    draw,
+    listed,
+    result_folder,
+    write_fit,
+    write_page,
+    write_summary,
+)
 from heatgraph.cli.tables import SignalTable
 from heatgraph.datasets import make_graph, make_heat_signals
 from heatgraph.graph import Graph
@@ -55,6 +64,7 @@ N_SIGNALS, N_NEW = 200, 20
 N_SOURCES = 2
 NOISE = 0.005
 SEED = 7
+TITLE = "Twenty towns: the graph learned from 200 days of heat"
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,6 +98,7 @@ def demo(
             fit(model, example.signals, voice)
             found = model.code(pd.DataFrame(example.new_signals, columns=TOWNS))
             write_fit(folder, model, example.signals, voice, example.graph.coordinates)
+            write_page(folder, model, example.signals, voice, example.graph.coordinates, TITLE)
             write_pictures(folder, example, model, found.sources[0], voice)
             summary = {
                 "command": "demo",
@@ -181,7 +192,9 @@ def comparison(summary: dict[str, Any]) -> list[str]:
 
 def tour(output: Path) -> Sequence[Any]:
     """Where to look, and what to try next."""
+    page = output / REPORT
     rows = [
+        (REPORT, "all of it, to look at and to play with in a browser"),
         ("graph.png", "the learned graph"),
         ("comparison.png", "its weights beside the true ones"),
         ("sources.png", "where the first new signal came from"),
@@ -192,4 +205,5 @@ def tour(output: Path) -> Sequence[Any]:
         columns([f"look at, in {output}", ""], rows),
         f"Try: heatgraph learn {output / 'signals.csv'} --output another-folder",
         f"     heatgraph sources {output} {output / 'new_signals.csv'}",
+        *([f"Open in a browser: {page.resolve().as_uri()}"] if page.exists() else []),
     ]

@@ -25,6 +25,7 @@ from heatgraph.cli.results import (
     result_folder,
     strongest,
     write_fit,
+    write_page,
     write_summary,
 )
 from heatgraph.cli.tables import SignalTable, TableOptions, read_pairs, read_signals
@@ -97,6 +98,9 @@ def learn(
     tol: Annotated[float | None, typer.Option(help="Residual to stop at.")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of what is drawn at random.")] = None,
     jobs: Annotated[int | None, typer.Option(help="Threads; -1 for all.")] = None,
+    report: Annotated[
+        bool, typer.Option(help="Write report.html, a page to look at the result in.")
+    ] = True,
     index_column: IndexColumn = None,
     transpose: Transpose = False,
     header: Header = None,
@@ -141,6 +145,8 @@ def learn(
                 model.candidates = _candidates(candidates, table)
             fit(model, table, voice)
             write_fit(folder, model, table, voice)
+            if report:
+                write_page(folder, model, table, voice)
             summary = {"command": "learn", "signals_file": str(signals), **summary_of(model, table)}
             summary["files"] = [*listed(folder, output), str(output / "summary.json")]
             write_summary(folder, summary)

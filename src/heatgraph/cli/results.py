@@ -20,11 +20,12 @@ from heatgraph.files import write_atomically, write_folder
 from heatgraph.graph import Graph
 from heatgraph.graph.convert import labels
 from heatgraph.plotting import plot_convergence, plot_graph, plot_selection
+from heatgraph.report import write_report
 from heatgraph.storage import save_model
 
 __all__ = ["result_folder", "source_rows", "write_fit", "write_sources", "write_summary"]
 
-MODEL = "model.npz"
+MODEL, REPORT = "model.npz", "report.html"
 # Everything that a command may write: what --force may do away with.
 OURS = (
     MODEL,
@@ -34,6 +35,7 @@ OURS = (
     "graph.graphml",
     "graph.png",
     "new_signals.csv",
+    "report.html",
     "selection.csv",
     "selection.png",
     "signals.csv",
@@ -93,6 +95,32 @@ def write_fit(
             lambda ax: plot_selection(selection, ax, alpha=model.alpha_, beta=model.beta_),
             voice,
         )
+
+
+def write_page(
+    folder: Path,
+    model: Any,
+    table: SignalTable,
+    voice: Voice,
+    coordinates: Any = None,
+    title: str = "A learned graph",
+) -> None:
+    """The report on the signals of the fit; one that cannot be written loses no result."""
+    try:
+        with voice.warnings_told():
+            write_report(
+                model,
+                folder / REPORT,
+                table.frame,
+                coordinates=coordinates,
+                sources=getattr(model, "sources_", None),
+                labels=table.labels,
+                title=title,
+            )
+    except ImportError as error:
+        voice.note(f"No {REPORT}: {error}")
+    except (ValueError, RuntimeError) as error:
+        voice.warn(f"warning: {REPORT} could not be written ({error})")
 
 
 def draw(

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from heatgraph.graph import CandidateEdges
 from heatgraph.learners.outcome import check_n_edges, store_graph, warn_of_status
+from heatgraph.learners.reporting import ReportMixin
 from heatgraph.learners.validation import check_complete, check_number, node_names, unit_of
 from heatgraph.objective.heat import Signals
 from heatgraph.selection.density import HIDDEN_SHARE
@@ -28,7 +29,7 @@ Array = NDArray[np.float64]
 SAME = 1e-12  # a standard deviation below this share of a column's size is rounding
 
 
-class GraphicalLassoGraph(BaseEstimator):
+class GraphicalLassoGraph(ReportMixin, BaseEstimator):
     r"""Read a graph from the sparse precision matrix of a Gaussian model.
 
     .. math::

@@ -17,6 +17,7 @@ from heatgraph.learners.fitting import Fit, fit_heat, refit_resamples
 from heatgraph.learners.outcome import CUT, store_graph, warn_of_status
 from heatgraph.learners.parameters import PENALTY_OF, HeatParameters, n_threads, resolve
 from heatgraph.learners.progress import watch_fit
+from heatgraph.learners.reporting import ReportMixin
 from heatgraph.learners.validation import (
     Names,
     check_choice,
@@ -53,7 +54,7 @@ class SourceCodes:
     gap: Array
 
 
-class LearnHeat(TransformerMixin, BaseEstimator):
+class LearnHeat(ReportMixin, TransformerMixin, BaseEstimator):
     r"""Learn the graph on which a few sources diffused into the signals.
 
     .. math::

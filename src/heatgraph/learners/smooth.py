@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from heatgraph.graph import CandidateEdges
 from heatgraph.learners.outcome import CUT, check_n_edges, store_graph, tell, warn_of_status
 from heatgraph.learners.progress import watch_fit
+from heatgraph.learners.reporting import ReportMixin
 from heatgraph.learners.validation import (
     check_choice,
     check_complete,
@@ -49,7 +50,7 @@ ALONE = 0.1  # the spread for a single signal, where there is none to predict
 LOWEST, HIGHEST = 1e-5, 1e5  # between which the spread for a number of edges is sought
 
 
-class SmoothGraph(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+class SmoothGraph(ReportMixin, OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     r"""Learn the graph on which the signals, freed of noise, are smooth.
 
     .. math::

@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator
 from heatgraph.graph import CandidateEdges, Graph
 from heatgraph.learners.outcome import CUT, check_n_edges, store_graph, tell, warn_of_status
 from heatgraph.learners.progress import watch_fit
+from heatgraph.learners.reporting import ReportMixin
 from heatgraph.learners.validation import (
     check_choice,
     check_complete,
@@ -47,7 +48,7 @@ TIE = 1e-4  # weight of smoothness where known eigenvectors leave the graph open
 STRENGTHS = {"penalised": (1e-4, 1e6), "epsilon": (1.0 + 1e-6, 1e3)}
 
 
-class SpectralTemplates(BaseEstimator):
+class SpectralTemplates(ReportMixin, BaseEstimator):
     r"""Learn a sparse graph whose eigenvectors are those of the signals' covariance.
 
     .. math::

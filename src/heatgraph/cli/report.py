@@ -1,0 +1,97 @@
+"""``heatgraph report``: a page to look at a model in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import pandas as pd
+import typer
+
+from heatgraph.cli.console import Voice, errors_reported
+from heatgraph.cli.options import (
+    DebugFlag,
+    Decimal,
+    ForceFlag,
+    Header,
+    IndexColumn,
+    JsonFlag,
+    ModelFile,
+    QuietFlag,
+    Transpose,
+)
+from heatgraph.cli.results import MODEL
+from heatgraph.cli.sources import signals_for
+from heatgraph.cli.tables import TableOptions
+from heatgraph.report import write_report
+from heatgraph.storage import load_model
+
+__all__ = ["report"]
+
+
+def report(
+    model_file: ModelFile,
+    signals: Annotated[
+        Path | None, typer.Argument(help="Signals to show, a column for every node of MODEL.")
+    ] = None,
+    output: Annotated[Path, typer.Option("--output", "-o", help="The .html file.")] = Path(
+        "report.html"
+    ),
+    coordinates: Annotated[
+        Path | None,
+        typer.Option(
+            help="CSV file with a row a node: its name, and longitude and latitude, or x and y."
+        ),
+    ] = None,
+    title: Annotated[str, typer.Option(help="Heading of the page.")] = "A learned graph",
+    index_column: IndexColumn = None,
+    transpose: Transpose = False,
+    header: Header = None,
+    decimal: Decimal = ".",
+    force: ForceFlag = False,
+    json: JsonFlag = False,
+    quiet: QuietFlag = False,
+    debug: DebugFlag = False,
+) -> None:
+    """Write a page that shows a model: one file, which needs no network to open.
+
+    With SIGNALS it shows them on the graph, their sources and how well the model fits them.
+    """
+    voice = Voice(json, quiet)
+    with errors_reported(debug):
+        if output.exists() and not force:
+            raise FileExistsError(f"{output} is there already; --force replaces it")
+        model = load_model(model_file / MODEL if model_file.is_dir() else model_file)
+        shown: dict[str, Any] = {}
+        if signals is not None:
+            options = TableOptions(index_column, transpose, header, decimal)
+            table = signals_for(model, signals, options)
+            voice.note("; ".join(table.notes) + ".")
+            named = hasattr(model, "feature_names_in_")
+            shown = {"signals": table.frame if named else table.values, "labels": table.labels}
+        places = None if coordinates is None else read_coordinates(coordinates)
+        with voice.warnings_told():
+            write_report(model, output, **shown, coordinates=places, title=title)
+        summary = {
+            "command": "report",
+            "n_nodes": model.graph_.n_nodes,
+            "n_edges": model.graph_.n_edges,
+            "size": output.stat().st_size,
+            "files": [str(output)],
+        }
+        voice.show(summary, [f"Open in a browser: {output.resolve().as_uri()}"])
+
+
+def read_coordinates(path: Path) -> pd.DataFrame:
+    """A table whose first column, where none is called name or node, names the nodes."""
+    try:
+        frame = pd.read_csv(path, sep=None, engine="python", dtype={0: str}, encoding="utf-8-sig")
+    except (ValueError, pd.errors.ParserError) as error:
+        raise ValueError(f"{path} is not a table of coordinates: {error}") from None
+    if frame.shape[1] < 3:
+        raise ValueError(
+            f"{path} must have the name of a node and its two coordinates in every row, got "
+            f"{frame.shape[1]} columns"
+        )
+    known = {str(column).strip().lower() for column in frame.columns}
+    return frame if known & {"name", "node"} else frame.set_index(frame.columns[0])

@@ -1,0 +1,395 @@
+"""The pictures of the page, as Bokeh figures; those that move are filled in by the page itself.
+
+A model tagged ``ink`` has the properties that follow in its tags drawn in the colour of the text,
+light or dark as the reader's screen is; those after ``paper`` in the colour of the background,
+those after ``accent`` in that of what is selected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from bokeh.models import (
+    BasicTicker,
+    ColorBar,
+    ColumnDataSource,
+    FixedTicker,
+    HoverTool,
+    LinearColorMapper,
+    Range1d,
+    Span,
+    TapTool,
+)
+from bokeh.plotting import figure
+from numpy.typing import NDArray
+
+from heatgraph.plotting.curves import chosen_row
+from heatgraph.plotting.style import BLUE, SEQUENCE, VERMILION
+from heatgraph.report.content import Content
+from heatgraph.report.places import Places
+
+__all__ = ["pictures"]
+
+Array = NDArray[np.float64]
+
+MAX_OUTLINED = 1000  # nodes; more of them would be all outline
+NARROWEST = 250  # cells of the matrix that are still seen, on a side
+BARS = 40
+STEEP = 30.0
+SPAN = 1e5  # of weights in the histogram; what is lighter is in its first bar
+EDGE_TIP = [("edge", "@from \u2013 @to"), ("weight", "@weight{0.[0000]}"), ("found", "@found")]
+NODE_TIP = [("node", "@name"), ("value", "@shown")]
+
+
+def pictures(model: Any, content: Content) -> dict[str, figure]:
+    """The figures, by the name of the place that the page has for each."""
+    edges = ColumnDataSource(name="edges", data=_empty(EDGE_COLUMNS))
+    drawn = {
+        "graph": _graph(content.places, edges),
+        "histogram": _histogram(content),
+        "matrix": _matrix(content, edges),
+    }
+    if content.reach:
+        drawn["reach"] = _reach(content.reach, content.scales)
+    history = np.asarray(getattr(model, "objective_", []), dtype=np.float64)
+    if history.size > 1:
+        drawn["convergence"] = _convergence(history)
+    selection = getattr(model, "selection_", None)
+    if selection is not None and len(selection):
+        drawn["selection"] = _selection(selection, model)
+    return drawn
+
+
+EDGE_COLUMNS = "x0 y0 x1 y1 row column width ink weight from to found"
+
+
+def _empty(columns: str) -> dict[str, list[float]]:
+    return {column: [] for column in columns.split()}
+
+
+def _figure(name: str, height: int, **options: Any) -> figure:
+    made = figure(
+        name=name,
+        height=height,
+        sizing_mode="stretch_width",
+        background_fill_color=None,
+        border_fill_color=None,
+        outline_line_color=None,
+        **({"tools": "", "toolbar_location": None} | options),
+    )
+    made.toolbar.logo = None
+    for axis in (*made.xaxis, *made.yaxis):
+        axis.axis_label_text_font_style = "normal"
+        axis.axis_label_text_font_size = axis.major_label_text_font_size = "13px"
+        axis.minor_tick_line_color = None
+        _tag(
+            axis,
+            "ink",
+            "axis_line_color major_tick_line_color major_label_text_color axis_label_text_color",
+        )
+    for grid in (*made.xgrid, *made.ygrid):
+        grid.grid_line_alpha = 0.15
+        _tag(grid, "ink", "grid_line_color")
+    return made
+
+
+def _tag(model: Any, kind: str, properties: str) -> None:
+    model.tags = [*model.tags, kind, *properties.split()]
+
+
+def _graph(places: Places, edges: ColumnDataSource) -> figure:
+    """Edges, what is chosen of them, nodes, rings round sources, names; all empty yet."""
+    made = _figure(
+        "graph",
+        520,
+        tools="pan,wheel_zoom,box_zoom,reset,save",
+        toolbar_location="above",
+        active_drag=None,
+        active_scroll=None,
+        match_aspect=True,
+        aspect_scale=places.aspect,
+    )
+    # Room for names at the border.
+    made.x_range.range_padding = made.y_range.range_padding = 0.2
+    if places.axes is None:
+        made.axis.visible = False
+        made.grid.visible = False
+    else:
+        made.xaxis.axis_label, made.yaxis.axis_label = places.axes
+    lines = made.segment(
+        "x0", "y0", "x1", "y1", line_width="width", line_alpha="ink", line_cap="round", source=edges
+    )
+    _tag(lines.glyph, "ink", "line_color")
+    chosen = made.segment(
+        "x0",
+        "y0",
+        "x1",
+        "y1",
+        line_width="width",
+        source=ColumnDataSource(name="chosen", data=_empty("x0 y0 x1 y1 width")),
+    )
+    _tag(chosen.glyph, "accent", "line_color")
+    nodes = _nodes(made, places)
+    rings = made.scatter(
+        "x",
+        "y",
+        size="size",
+        marker="marker",
+        fill_color=None,
+        line_color=VERMILION,
+        line_width=3,
+        source=ColumnDataSource(name="rings", data=_empty("x y size marker")),
+    )
+    mark = made.scatter(
+        "x",
+        "y",
+        size="size",
+        fill_color=None,
+        line_width=4,
+        source=ColumnDataSource(name="mark", data=_empty("x y size")),
+    )
+    _tag(mark.glyph, "accent", "line_color")
+    _names(made)
+    for renderer in (lines, chosen, nodes, rings, mark):
+        renderer.nonselection_glyph = None
+    made.add_tools(
+        HoverTool(renderers=[nodes], tooltips=NODE_TIP, description="values of nodes"),
+        HoverTool(renderers=[lines], tooltips=EDGE_TIP, description="weights of edges"),
+        TapTool(renderers=[nodes, lines]),
+    )
+    return made
+
+
+def _nodes(made: figure, places: Places) -> Any:
+    x, y = places.xy.T.astype(np.float32)
+    blank = dict.fromkeys(("size", "value", "solid", "name", "shown"), np.zeros_like(x))
+    colours = LinearColorMapper(name="colours", palette=[BLUE], low=0.0, high=1.0, nan_color="#999")
+    nodes = made.scatter(
+        "x",
+        "y",
+        size="size",
+        fill_color={"field": "value", "transform": colours},
+        fill_alpha="solid",
+        line_width=1.0 if x.size <= MAX_OUTLINED else 0.0,
+        source=ColumnDataSource(name="nodes", data={"x": x, "y": y} | blank),
+    )
+    _tag(nodes.glyph, "ink", "line_color")
+    bar = ColorBar(
+        name="bar",
+        color_mapper=colours,
+        width=10,
+        ticker=BasicTicker(desired_num_ticks=5),
+        background_fill_color=None,
+        major_label_text_font_size="13px",
+    )
+    bar.title_text_font_size = "13px"
+    _tag(bar, "ink", "major_label_text_color title_text_color")
+    made.add_layout(bar, "right")
+    return nodes
+
+
+def _names(made: figure) -> None:
+    names = made.text(
+        "x",
+        "y",
+        text="text",
+        y_offset=-9,
+        text_align="align",
+        text_font_size="13px",
+        background_fill_alpha=0.65,
+        source=ColumnDataSource(name="names", data=_empty("x y text align")),
+    )
+    _tag(names.glyph, "ink", "text_color")
+    _tag(names.glyph, "paper", "background_fill_color")
+
+
+def _histogram(content: Content) -> figure:
+    """The weights of all learned edges, with the cut as a line that the page moves."""
+    weights = content.edges.weights
+    bins, wide = _bins(weights)
+    counts, _ = np.histogram(np.clip(weights, bins[0], bins[-1]), bins)
+    top = float(counts.max(initial=1))
+    # Where noise outnumbers edges a hundredfold, only a logarithm shows both.
+    steep = top > STEEP * float(np.median(counts[counts > 0])) if weights.size else False
+    foot = 0.7 if steep else 0.0
+    made = _figure(
+        "histogram",
+        280,
+        x_axis_type="log" if wide else "linear",
+        x_axis_label="weight of an edge",
+        y_axis_label="number of edges",
+        y_axis_type="log" if steep else "linear",
+        y_range=(foot, (1.6 if steep else 1.05) * top),
+    )
+    made.quad(
+        left=bins[:-1],
+        right=bins[1:],
+        bottom=foot,
+        top=np.maximum(counts, foot),
+        fill_color=BLUE,
+        line_color=None,
+    )
+    learned = Span(
+        name="learned",
+        location=float(weights[-content.edges.kept]) if content.edges.kept else float(bins[-1]),
+        dimension="height",
+        line_dash="dotted",
+        line_width=2,
+    )
+    _tag(learned, "ink", "line_color")
+    cut = Span(
+        name="cut", location=float(bins[-1]), dimension="height", line_color=VERMILION, line_width=3
+    )
+    made.add_layout(learned)
+    made.add_layout(cut)
+    return made
+
+
+def _bins(weights: Array) -> tuple[Array, bool]:
+    """Limits of the bars, and whether they are spaced by ratios."""
+    if not weights.size:
+        return np.linspace(0.0, 1.0, BARS + 1), False
+    top = float(weights.max())
+    low = max(float(weights.min()), top / SPAN)
+    if top > 30.0 * low:
+        return np.geomspace(low, top, BARS + 1), True
+    if top <= low * (1.0 + 1e-9):
+        low, top = 0.5 * top, 1.5 * top
+    return np.linspace(low, top, BARS + 1), False
+
+
+def _matrix(content: Content, edges: ColumnDataSource) -> figure:
+    """The weights as a matrix, rows and columns in the order of the communities."""
+    N = content.graph.n_nodes
+    made = _figure(
+        "matrix",
+        420,
+        match_aspect=True,
+        x_range=Range1d(-0.5, N - 0.5),
+        y_range=Range1d(N - 0.5, -0.5),
+    )
+    made.axis.visible = False
+    made.grid.visible = False
+    side = max(1.0, N / NARROWEST)
+    cells = [
+        made.rect(x, y, width=side, height=side, fill_alpha="ink", line_color=None, source=edges)
+        for x, y in (("row", "column"), ("column", "row"))
+    ]
+    for renderer in cells:
+        renderer.glyph.fill_color = BLUE
+        renderer.nonselection_glyph = None
+    made.add_tools(HoverTool(renderers=cells, tooltips=EDGE_TIP), TapTool(renderers=cells))
+    ends = np.concatenate([[0], content.borders]) - 0.5
+    frames = made.quad(
+        left=ends[:-1],
+        right=ends[1:],
+        top=ends[:-1],
+        bottom=ends[1:],
+        fill_color=None,
+        line_width=1,
+    )
+    _tag(frames.glyph, "ink", "line_color")
+    return made
+
+
+def _reach(curves: Sequence[Array], scales: Any) -> figure:
+    """Heat against distance, a line a scale, with a band for most nodes."""
+    made = _figure(
+        "reach",
+        280,
+        x_axis_label="edges away from the source",
+        y_axis_label="heat there, of 1 released",
+    )
+    for s, (curve, tau) in enumerate(zip(curves, scales, strict=True)):
+        colour = SEQUENCE[s % len(SEQUENCE)]
+        d, low, mean, high = curve.T
+        made.varea(d, low, high, fill_color=colour, fill_alpha=0.15)
+        made.line(d, mean, line_color=colour, line_width=2.5, legend_label=f"time {tau:.3g}")
+        made.scatter(
+            d,
+            mean,
+            marker=MARKERS[s % len(MARKERS)],
+            size=8,
+            color=colour,
+            legend_label=f"time {tau:.3g}",
+        )
+    made.xaxis.ticker = FixedTicker(ticks=list(range(max(len(curve) for curve in curves))))
+    _legend(made)
+    return made
+
+
+# As the rings on the graph: a shape a scale.
+MARKERS = ("circle", "square", "diamond", "triangle", "inverted_triangle", "hex", "star", "plus")
+
+
+def _convergence(history: Array) -> figure:
+    best = float(history.min())
+    above = history - best
+    shown = np.flatnonzero(above > 0.0)
+    log = shown.size > 1
+    made = _figure(
+        "convergence",
+        280,
+        x_axis_label="iteration",
+        y_axis_label=f"objective above {best:.5g}" if log else "objective",
+        y_axis_type="log" if log else "linear",
+    )
+    x, y = (shown, above[shown]) if log else (np.arange(history.size), history)
+    made.line(x, y, line_color=BLUE, line_width=2)
+    made.scatter(x, y, color=BLUE, size=4)
+    return made
+
+
+def _selection(selection: pd.DataFrame, model: Any) -> figure:
+    made = _figure(
+        "selection",
+        300,
+        x_axis_type="log",
+        x_axis_label="alpha, the price of a source",
+        y_axis_label="share of hidden values missed",
+    )
+    several = len(set(selection["n_scales"])) > 1
+    for k, ((size, beta), rows) in enumerate(selection.groupby(["n_scales", "beta"])):
+        path = rows.sort_values("alpha")
+        label = f"beta {beta:.2g}" + (f", {size} scales" if several else "")
+        colour = SEQUENCE[k % len(SEQUENCE)]
+        x, y = path["alpha"].to_numpy(), path["missed"].to_numpy()
+        error = path["standard_error"].to_numpy()
+        made.segment(x, y - error, x, y + error, line_color=colour, line_alpha=0.5)
+        made.line(x, y, line_color=colour, line_width=2, legend_label=label)
+        made.scatter(
+            x, y, marker=MARKERS[k % len(MARKERS)], size=7, color=colour, legend_label=label
+        )
+    alphas = sorted(set(selection["alpha"]))
+    made.xaxis.ticker = FixedTicker(ticks=alphas)
+    made.xaxis.major_label_overrides = {alpha: f"{alpha:.2g}" for alpha in alphas}
+    row = chosen_row(selection, model.alpha_, model.beta_)
+    if row is not None:
+        ring = made.scatter(
+            [selection["alpha"].iloc[row]],
+            [selection["missed"].iloc[row]],
+            size=18,
+            fill_color=None,
+            line_width=3,
+            line_color=VERMILION,
+            legend_label="chosen",
+        )
+        ring.level = "overlay"
+    _legend(made)
+    return made
+
+
+def _legend(made: figure) -> None:
+    made.legend.background_fill_color = None
+    made.legend.border_line_color = None
+    made.legend.label_text_font_size = "13px"
+    made.legend.spacing = 0
+    for legend in made.legend:
+        _tag(legend, "ink", "label_text_color")
+    made.add_layout(made.legend[0], "above")
+    made.legend.orientation = "horizontal"
+    made.legend.ncols = 2  # as wide as a phone takes
+    made.legend.location = "left"

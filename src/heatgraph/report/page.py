@@ -1,0 +1,294 @@
+"""The page put together: data as JSON that no name can break out of, and a policy that keeps it in.
+
+Everything executable is listed in the policy by its hash, so that even a name that became markup
+could not run, and nothing may be fetched.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import json
+import os
+from collections.abc import Sequence
+from importlib.resources import files
+from string import Template
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike
+from sklearn.utils.validation import check_is_fitted
+
+from heatgraph.files import write_atomically
+from heatgraph.graph import Graph
+from heatgraph.plotting.curves import chosen_row
+from heatgraph.report import facts
+from heatgraph.report.content import Content, gather
+
+__all__ = ["write_report"]
+
+POLICY = (
+    "default-src 'none'; script-src {scripts}; style-src 'unsafe-inline'; img-src data:; "
+    "font-src data:; base-uri 'none'; form-action 'none'"
+)
+COLOURS = 64
+
+
+def write_report(
+    model: Any,
+    path: str | os.PathLike[str],
+    signals: Any = None,
+    *,
+    coordinates: Any = None,
+    sources: Any = None,
+    labels: Sequence[Any] | None = None,
+    title: str = "A learned graph",
+) -> None:
+    """Write a page that shows a model: one file of HTML, which needs no network to open.
+
+    Parameters
+    ----------
+    model : estimator or Graph
+        A fitted estimator of :mod:`heatgraph.learners`, or a graph.
+    path : str or path-like
+        The file, by custom ending in ``.html``.
+    signals : array-like or data frame (n_signals, n_nodes), optional
+        What to show on the nodes; their sources are found by the model.  Without them the page
+        shows the signals of the fit as the model has them.
+    coordinates : optional
+        Where the nodes are: an array (n_nodes, 2), a mapping from names to pairs, or a data frame
+        with the columns longitude and latitude, or x and y, and the names in its index or in a
+        column "name".
+    sources : array-like (n_signals, n_scales, n_nodes), optional
+        The sources of the signals, where they are known already.
+    labels : sequence, optional
+        What each signal is called; the index of a data frame by default.
+    title : str
+        The heading.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "report.html"
+    >>> write_report(Graph([(0, 1), (1, 2)], [1.0, 2.0], names=["a", "<b>", "c"]), path)
+    >>> "<b>" in path.read_text(encoding="utf-8")
+    False
+    """
+    if not isinstance(model, Graph):
+        check_is_fitted(model, "graph_")
+    _need_bokeh()
+    content = gather(model, signals, sources, labels, coordinates)
+    page = _page(model, content, title)
+    with write_atomically(path, "w", newline="\n") as file:
+        file.write(page)
+
+
+def _need_bokeh() -> None:
+    try:
+        import bokeh  # noqa: F401
+    except ImportError:
+        raise ImportError(
+            'the report is drawn by Bokeh, which is not installed: pip install "heatgraph[report]"'
+        ) from None
+
+
+def _page(model: Any, content: Content, title: str) -> str:
+    from bokeh.resources import INLINE
+
+    library = next(iter(type(INLINE)(mode="inline", components=["bokeh"]).js_raw))
+    scripts = {"library": _script(library), "script": _script(_part("report.js"))}
+    hashes = " ".join(f"'sha256-{_digest(text)}'" for text in scripts.values())
+    figures = _figures(model, content)
+    return Template(_part("page.html")).substitute(
+        scripts,
+        policy=POLICY.format(scripts=hashes),
+        title=_text(title),
+        style=_part("report.css"),
+        lead=_text(facts.lead(model, content)),
+        cautions=_paragraphs(facts.cautions(model, content), "caution"),
+        graph_hint=_text(_graph_hint(content)),
+        signal_controls=_signal_controls(content),
+        sections=_sections(model, figures),
+        parameters=_parameters(model, content),
+        omissions=_paragraphs(facts.omissions(content), "hint"),
+        data=_json(_data(content)),
+        pictures=_json(figures),
+    )
+
+
+def _part(name: str) -> str:
+    return files("heatgraph.report").joinpath(name).read_text(encoding="utf-8")
+
+
+def _script(text: str) -> str:
+    """Code as it may stand between script tags."""
+    if "</script" in text.lower() or "<!--" in text:
+        text = text.replace("</script", "<\\/script").replace("<!--", "\\x3c!--")
+    return text
+
+
+def _digest(text: str) -> str:
+    return base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")
+
+
+def _json(value: Any) -> str:
+    """JSON in which nothing can end the script element that holds it."""
+    text = json.dumps(value, allow_nan=False, separators=(",", ":"))
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def _text(text: str) -> str:
+    """Text as HTML, whatever it holds."""
+    return html.escape(text).encode("ascii", "xmlcharrefreplace").decode("ascii")
+
+
+def _paragraphs(texts: Sequence[str], kind: str) -> str:
+    return "\n".join(f'<p class="{kind}">{_text(text)}</p>' for text in texts)
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]], chosen: int | None = None) -> str:
+    def row(cells: Sequence[str], tag: str) -> str:
+        return "".join(f"<{tag}>{_text(cell)}</{tag}>" for cell in cells)
+
+    marks = ['<tr class="chosen">' if k == chosen else "<tr>" for k in range(len(rows))]
+    lines = [f"{m}{row(cells, 'td')}</tr>" for m, cells in zip(marks, rows, strict=True)]
+    return (
+        f"<table><thead><tr>{row(head, 'th')}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
+    )
+
+
+def _figures(model: Any, content: Content) -> dict[str, Any]:
+    """The document of all figures, and which element each is put in."""
+    from bokeh.document import Document
+
+    from heatgraph.report.figures import pictures
+
+    drawn = pictures(model, content)
+    document = Document()
+    for made in drawn.values():
+        document.add_root(made)
+    roots = {made.id: name for name, made in drawn.items()}
+    return {
+        "docs": {"heatgraph": document.to_json(deferred=False)},
+        "items": [{"docid": "heatgraph", "roots": roots, "root_ids": list(roots)}],
+        "names": list(drawn),
+    }
+
+
+def _graph_hint(content: Content) -> str:
+    where = (
+        "Nodes that are tied closely stand near each other; where they stand means nothing else."
+        if content.places.axes is None
+        else "Nodes stand where their coordinates say."
+    )
+    return f"Wide, dark edges are heavy ones. {where} Point at a node or an edge, or click it."
+
+
+def _signal_controls(content: Content) -> str:
+    shown = content.shown
+    if shown is None:
+        return ""
+    known = [("signal", "signal", shown.values), ("fit", "fit of the model", shown.fit)]
+    options = [(value, text) for value, text, array in known if array is not None]
+    if len(options) == 2:
+        options.append(("difference", "signal minus fit"))
+    listed = "".join(f'<option value="{value}">{text}</option>' for value, text in options)
+    return Template(_part("signals.html")).substitute(options=listed)
+
+
+SECTIONS = {
+    "reach": (
+        "How far heat spreads",
+        "One unit of heat is released at a node: what arrives how many edges away, on average, "
+        "for each diffusion time that was learned. The bands hold four fifths of the nodes.",
+    ),
+    "convergence": ("Convergence", "How far the objective was above its best, step by step."),
+    "selection": (
+        "How the parameters were chosen",
+        "Signals were held out and some of their values hidden. The less of the hidden values is "
+        "missed, the better; 1 is no better than predicting zero. Chosen is the sparsest choice "
+        "within one standard error of the best.",
+    ),
+}
+
+
+def _sections(model: Any, figures: dict[str, Any]) -> str:
+    parts = []
+    for name, (title, hint) in SECTIONS.items():
+        if name in figures["names"]:
+            more = _selection_table(model) if name == "selection" else ""
+            parts.append(
+                f'<section aria-labelledby="{name}-title"><h2 id="{name}-title">{title}</h2>'
+                f'<p class="hint">{hint}</p>'
+                f'<div id="{name}" class="picture" role="img" aria-label="{title}"></div>'
+                f"{more}</section>"
+            )
+    return "\n".join(parts)
+
+
+def _parameters(model: Any, content: Content) -> str:
+    told = _table(["", ""], facts.what_was_run(model, content))
+    rows = facts.parameters(model)
+    if not rows:
+        return told
+    every = _table(["parameter", "value"], rows)
+    return f"{told}<details><summary>All {len(rows)} parameters</summary>{every}</details>"
+
+
+def _selection_table(model: Any) -> str:
+    tried: pd.DataFrame = model.selection_
+    rows = [
+        [f"{value:.3g}" if np.isfinite(value) else "" for value in row]
+        for row in tried.to_numpy(dtype=np.float64).tolist()
+    ]
+    chosen = chosen_row(tried, model.alpha_, model.beta_)
+    for k, row in enumerate(rows):
+        row.append("chosen" if k == chosen else "")
+    heads = [str(column).replace("_", " ") for column in tried.columns]
+    return (
+        f"<details><summary>All {len(rows)} that were tried</summary>"
+        f'<div class="scroll" tabindex="0">{_table([*heads, ""], rows, chosen)}</div></details>'
+    )
+
+
+def _data(content: Content) -> dict[str, Any]:
+    edges, shown = content.edges, content.shown
+    return {
+        "names": content.names,
+        "rank": _pack(content.order, "<i4"),
+        "from": _pack(edges.pairs[:, 0], "<i4"),
+        "to": _pack(edges.pairs[:, 1], "<i4"),
+        "weight": _pack(edges.weights),
+        "confidence": None if edges.confidence is None else _pack(edges.confidence),
+        "merges": _pack(edges.merges, "<i4"),
+        "kept": edges.kept,
+        "learned": edges.n_learned,
+        "labels": [] if shown is None else shown.labels,
+        "values": None if shown is None or shown.values is None else _pack(shown.values),
+        "fit": None if shown is None or shown.fit is None else _pack(shown.fit),
+        "explained": None
+        if shown is None or shown.explained is None
+        else [round(float(share), 4) for share in shown.explained],
+        "sources": []
+        if shown is None
+        else [_pack(shown.sources[:, k], "<i4" if k < 3 else "<f4") for k in range(4)],
+        "scales": [] if content.scales is None else content.scales.tolist(),
+        "positive": _palette("cividis"),
+        "signed": _palette("PuOr_r"),
+        "invitation": "Choose a node above, or click a node or an edge in the picture.",
+        "unmeasured": "How certain it is was not measured; n_bootstrap measures that.",
+    }
+
+
+def _pack(values: ArrayLike, dtype: str = "<f4") -> str:
+    """Numbers in the form that costs a page least: 4 bytes each, as base64."""
+    return base64.b64encode(np.ascontiguousarray(values, dtype=dtype).tobytes()).decode("ascii")
+
+
+def _palette(name: str) -> list[str]:
+    from matplotlib import colormaps
+    from matplotlib.colors import to_hex
+
+    return [to_hex(colour) for colour in colormaps[name](np.linspace(0.0, 1.0, COLOURS))]
