@@ -1,10 +1,16 @@
 """``heatgraph demo``, and what belongs to no command."""
 
+import inspect
 import json
 import subprocess
 import sys
+from importlib import import_module
+
+import pytest
 
 from heatgraph import __version__
+from heatgraph.cli import main
+from heatgraph.cli.app import COMMANDS
 from heatgraph.metrics import EdgeScores
 
 
@@ -16,7 +22,7 @@ def test_demo(run, tmp_path):
     assert tuple(summary["scores"]) == EdgeScores._fields
     assert summary["scores"]["f_measure"] > 0.9
     assert summary["new_signals"]["share_located"] > 0.7
-    assert len(summary["files"]) == len(list(out.iterdir())) == 14
+    assert len(summary["files"]) == len(list(out.iterdir())) == 15
     # What it suggests to try works.
     done = run("sources", out, out / "new_signals.csv")
     assert "20 signals on 20 nodes" in done.stderr
@@ -26,6 +32,7 @@ def test_demo_tells_where_to_look(run, tmp_path):
     done = run("demo", "--output", tmp_path / "out")
     assert "The true graph has" in done.stdout
     assert "graph.png" in done.stdout
+    assert done.stdout.splitlines()[-1].endswith((tmp_path / "out" / "report.html").as_uri())
     assert "heatgraph sources" in done.stdout
     assert "--force" in run("demo", "--output", tmp_path / "out", code=2).stderr
 
@@ -33,7 +40,7 @@ def test_demo_tells_where_to_look(run, tmp_path):
 def test_version_and_help(run):
     assert run("--version").stdout == f"heatgraph {__version__}\n"
     help_text = run("--help").stdout
-    for command in ("learn", "sources", "impute", "demo"):
+    for command in ("learn", "sources", "impute", "report", "demo"):
         assert command in help_text
         assert "--json" in run(command, "--help").stdout
 
@@ -43,3 +50,44 @@ def test_module_runs():
         [sys.executable, "-m", "heatgraph", "--version"], capture_output=True, text=True
     )
     assert done.stdout == f"heatgraph {__version__}\n"
+
+
+def test_help_is_that_of_the_commands(run):
+    for name, text in COMMANDS.items():
+        function = getattr(import_module(f"heatgraph.cli.{name}"), name)
+        assert inspect.getdoc(function).splitlines()[0] == text
+        assert name in run("--help").stdout
+
+
+def test_answers_without_loading_the_libraries():
+    script = (
+        "import sys, heatgraph.cli\n"
+        "sys.argv = ['heatgraph', sys.argv[1]]\n"
+        "try:\n    heatgraph.cli.main()\n"
+        "except SystemExit:\n    pass\n"
+        "print(sorted({'numpy', 'sklearn', 'numba', 'matplotlib'} & set(sys.modules)))"
+    )
+    for option in ("--version", "--help"):
+        done = subprocess.run(
+            [sys.executable, "-c", script, option], capture_output=True, text=True, check=True
+        )
+        assert done.stdout.splitlines()[-1] == "[]", done.stdout
+
+
+def test_ctrl_c_while_it_loads_is_one_line(capsys, monkeypatch):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("heatgraph.cli.app.app", interrupted)
+    with pytest.raises(SystemExit) as left:
+        main()
+    assert left.value.code == 130
+    assert capsys.readouterr().err == "heatgraph: stopped; nothing was written\n"
+
+
+def test_ctrl_c_while_a_command_loads(run, monkeypatch):
+    def interrupted(name):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("heatgraph.cli.app.import_module", interrupted)
+    assert "Traceback" not in run("learn", "signals.csv", code=130).output

@@ -263,7 +263,7 @@ def test_ctrl_c_keeps_the_best_so_far(signals, tmp_path):
     out = tmp_path / "out"
     out.mkdir()
     (out / "model.npz").write_text("old")
-    arguments = ["learn", signals, "--output", out, "--force", "--tol", 0, "--json"]
+    arguments = ["learn", signals, "--output", out, "--force", "--tol", 0, "--json", "--no-report"]
     code, stdout, stderr = interrupted_run(arguments)
     assert code == 130, stderr
     assert "Traceback" not in stderr

@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from heatgraph.cli.app import app
-
-__all__ = ["app", "main"]
+__all__ = ["main"]
 
 INTERRUPTED = 130
 
@@ -22,12 +18,3 @@ def main() -> None:
     except KeyboardInterrupt:
         sys.stderr.write("heatgraph: stopped; nothing was written\n")
         sys.exit(INTERRUPTED)
-
-
-def __getattr__(name: str) -> Any:
-    # Loaded when asked for, so that `main` is there at once to catch an interruption.
-    if name == "app":
-        from heatgraph.cli.app import app
-
-        return app
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -9,6 +9,8 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from heatgraph.cli import INTERRUPTED
+
 __all__ = ["app"]
 
 # A command is imported when it is called: the numerical libraries take seconds, which neither
@@ -35,8 +37,13 @@ class _Commands(TyperGroup):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         if cmd_name not in COMMANDS:
             return super().get_command(ctx, cmd_name)
+        try:
+            module = import_module(f"heatgraph.cli.{cmd_name}")
+        except KeyboardInterrupt:
+            typer.echo("heatgraph: stopped; nothing was written", err=True)
+            raise typer.Exit(INTERRUPTED) from None
         single = typer.Typer(**STYLE)
-        single.command(cmd_name)(getattr(import_module(f"heatgraph.cli.{cmd_name}"), cmd_name))
+        single.command(cmd_name)(getattr(module, cmd_name))
         return typer.main.get_command(single)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:

@@ -72,8 +72,8 @@ def write_report(
     --------
     >>> import pathlib, tempfile
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "report.html"
-    >>> write_report(Graph([(0, 1), (1, 2)], [1.0, 2.0], names=["a", "<b>", "c"]), path)
-    >>> "<b>" in path.read_text(encoding="utf-8")
+    >>> write_report(Graph([(0, 1), (1, 2)], [1.0, 2.0], names=["a", "<i>b", "c"]), path)
+    >>> "<i>b" in path.read_text(encoding="utf-8")
     False
     """
     if not isinstance(model, Graph):
