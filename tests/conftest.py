@@ -20,6 +20,20 @@ settings.register_profile("heatgraph", deadline=None, derandomize=True, print_bl
 settings.load_profile("heatgraph")
 
 
+@pytest.fixture(scope="session")
+def demo_folder(tmp_path_factory):
+    """What ``heatgraph demo`` leaves; its summary as printed is in ``printed.json`` beside it."""
+    from typer.testing import CliRunner
+
+    from heatgraph.cli.app import app
+
+    folder = tmp_path_factory.mktemp("demo") / "out"
+    done = CliRunner().invoke(app, ["demo", "--output", str(folder), "--json"])
+    assert done.exit_code == 0, done.stderr
+    (folder.parent / "printed.json").write_text(done.stdout, encoding="utf-8")
+    return folder
+
+
 @pytest.fixture
 def rng() -> np.random.Generator:
     """A generator in the same state for every test."""

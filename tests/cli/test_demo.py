@@ -14,10 +14,9 @@ from heatgraph.cli.app import COMMANDS
 from heatgraph.metrics import EdgeScores
 
 
-def test_demo(run, tmp_path):
-    out = tmp_path / "out"
-    done = run("demo", "--output", out, "--json")
-    summary = json.loads(done.stdout)
+def test_demo(run, demo_folder):
+    out = demo_folder
+    summary = json.loads((out.parent / "printed.json").read_text(encoding="utf-8"))
     assert summary["status"] == "converged"
     assert tuple(summary["scores"]) == EdgeScores._fields
     assert summary["scores"]["f_measure"] > 0.9

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from heatgraph.graph import Graph
 from heatgraph.graph.convert import labels
 from heatgraph.report.heat import Shown, reach, show_signals
-from heatgraph.report.places import Places, place
+from heatgraph.report.places import Places
 
 __all__ = ["Content", "Edges", "gather"]
 
@@ -54,7 +54,7 @@ class Content:
 
 
 def gather(
-    model: Any, signals: Any, sources: Any, labels_of_signals: Any, coordinates: Any
+    model: Any, signals: Any, sources: Any, labels_of_signals: Any, places: Places
 ) -> Content:
     """Gather from a fitted model, or from a bare graph."""
     graph: Graph = model if isinstance(model, Graph) else model.graph_
@@ -64,7 +64,7 @@ def gather(
     return Content(
         graph=graph,
         names=tuple(str(name) for name in labels(graph)),
-        places=place(graph, coordinates),
+        places=places,
         edges=heaviest(graph, learned),
         order=order,
         borders=borders,

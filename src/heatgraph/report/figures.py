@@ -2,7 +2,7 @@
 
 A model tagged ``ink`` has the properties that follow in its tags drawn in the colour of the text,
 light or dark as the reader's screen is; those after ``paper`` in the colour of the background,
-those after ``accent`` in that of what is selected.
+those after ``accent`` in that of what is selected, after ``land`` in that of a map.
 """
 
 from __future__ import annotations
@@ -119,6 +119,11 @@ def _graph(places: Places, edges: ColumnDataSource) -> figure:
         made.grid.visible = False
     else:
         made.xaxis.axis_label, made.yaxis.axis_label = places.axes
+    if places.outlines:
+        xs, ys = zip(*(ring.T.tolist() for ring in places.outlines), strict=True)
+        land = made.patches(xs, ys, line_width=0.7, line_alpha=0.4)
+        _tag(land.glyph, "land", "fill_color")
+        _tag(land.glyph, "ink", "line_color")
     lines = made.segment(
         "x0", "y0", "x1", "y1", line_width="width", line_alpha="ink", line_cap="round", source=edges
     )
@@ -153,6 +158,8 @@ def _graph(places: Places, edges: ColumnDataSource) -> figure:
     )
     _tag(mark.glyph, "accent", "line_color")
     _names(made)
+    # The nodes alone say what is in view, not the countries around them.
+    made.x_range.renderers = made.y_range.renderers = [nodes]
     for renderer in (lines, chosen, nodes, rings, mark):
         renderer.nonselection_glyph = None
     made.add_tools(

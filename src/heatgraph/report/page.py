@@ -11,7 +11,7 @@ import hashlib
 import html
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from importlib.resources import files
 from string import Template
 from typing import Any
@@ -26,6 +26,7 @@ from heatgraph.graph import Graph
 from heatgraph.plotting.curves import chosen_row
 from heatgraph.report import facts
 from heatgraph.report.content import Content, gather
+from heatgraph.report.places import place
 
 __all__ = ["write_report"]
 
@@ -42,6 +43,7 @@ def write_report(
     signals: Any = None,
     *,
     coordinates: Any = None,
+    outlines: Iterable[ArrayLike] | None = None,
     sources: Any = None,
     labels: Sequence[Any] | None = None,
     title: str = "A learned graph",
@@ -61,6 +63,9 @@ def write_report(
         Where the nodes are: an array (n_nodes, 2), a mapping from names to pairs, or a data frame
         with the columns longitude and latitude, or x and y, and the names in its index or in a
         column "name".
+    outlines : iterable of array-like (n_points, 2), optional
+        Closed rings drawn below the graph, in the same coordinates.  By default those of countries
+        where the coordinates are longitude and latitude and the extra ``geo`` is installed.
     sources : array-like (n_signals, n_scales, n_nodes), optional
         The sources of the signals, where they are known already.
     labels : sequence, optional
@@ -79,7 +84,8 @@ def write_report(
     if not isinstance(model, Graph):
         check_is_fitted(model, "graph_")
     _need_bokeh()
-    content = gather(model, signals, sources, labels, coordinates)
+    places = place(model if isinstance(model, Graph) else model.graph_, coordinates, outlines)
+    content = gather(model, signals, sources, labels, places)
     page = _page(model, content, title)
     with write_atomically(path, "w", newline="\n") as file:
         file.write(page)
@@ -275,8 +281,9 @@ def _data(content: Content) -> dict[str, Any]:
         if shown is None
         else [_pack(shown.sources[:, k], "<i4" if k < 3 else "<f4") for k in range(4)],
         "scales": [] if content.scales is None else content.scales.tolist(),
-        "positive": _palette("cividis"),
-        "signed": _palette("PuOr_r"),
+        # White is no heat, with one sign as with two.
+        "positive": _palette("PuOr_r", 0.5, 1.0),
+        "signed": _palette("PuOr_r", 0.0, 1.0),
         "invitation": "Choose a node above, or click a node or an edge in the picture.",
         "unmeasured": "How certain it is was not measured; n_bootstrap measures that.",
     }
@@ -287,8 +294,8 @@ def _pack(values: ArrayLike, dtype: str = "<f4") -> str:
     return base64.b64encode(np.ascontiguousarray(values, dtype=dtype).tobytes()).decode("ascii")
 
 
-def _palette(name: str) -> list[str]:
+def _palette(name: str, low: float, high: float) -> list[str]:
     from matplotlib import colormaps
     from matplotlib.colors import to_hex
 
-    return [to_hex(colour) for colour in colormaps[name](np.linspace(0.0, 1.0, COLOURS))]
+    return [to_hex(colour) for colour in colormaps[name](np.linspace(low, high, COLOURS))]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from heatgraph.datasets.geography import country_outlines
 from heatgraph.graph import Graph
 from heatgraph.plotting import layout
 
@@ -24,27 +25,53 @@ GEOGRAPHIC = ("latitude", "lat")
 
 @dataclass(frozen=True, eq=False)
 class Places:
-    """``xy`` (N, 2); ``axes`` are the names of the coordinates, or None for a layout."""
+    """``xy`` (N, 2); ``axes`` are the names of the coordinates, or None for a layout.
+
+    ``outlines`` are closed rings (n_points, 2) to draw below, such as those of countries.
+    """
 
     xy: Array
     axes: tuple[str, str] | None
+    outlines: tuple[Array, ...] = ()
+
+    @property
+    def geographic(self) -> bool:
+        return self.axes == ("longitude", "latitude")
 
     @property
     def aspect(self) -> float:
         """How much longer a degree of latitude is than one of longitude, on the middle parallel."""
-        if self.axes is None or self.axes[1] != "latitude":
+        if not self.geographic:
             return 1.0
         middle = np.deg2rad(0.5 * (self.xy[:, 1].min() + self.xy[:, 1].max()))
         return float(1.0 / max(np.cos(middle), 0.05))
 
 
-def place(graph: Graph, coordinates: Any = None) -> Places:
-    """Places for the nodes of a graph.
+def place(graph: Graph, coordinates: Any = None, outlines: Any = None) -> Places:
+    """Places for the nodes of a graph, and the outlines around them.
 
     ``coordinates`` is an array (n_nodes, 2), a mapping from names to pairs, or a data frame whose
     index, or column "name", has the names and whose columns are longitude and latitude, or x and
-    y.  None takes those of the graph, and a layout where it has none.
+    y.  None takes those of the graph, and a layout where it has none.  ``outlines`` are rings of
+    such coordinates; None takes countries for longitude and latitude.
     """
+    known = _known_places(graph, coordinates)
+    if outlines is None:
+        outlines = country_outlines() if known.geographic else ()
+    rings = [np.asarray(ring, dtype=np.float64) for ring in outlines]
+    return replace(known, outlines=tuple(ring for ring in rings if _near(ring, known.xy)))
+
+
+def _near(ring: Array, xy: Array) -> bool:
+    """Whether the box of a ring meets that of the nodes, with half of that around it."""
+    low, high = xy.min(axis=0), xy.max(axis=0)
+    margin = 0.5 * float((high - low).max())
+    return bool(
+        (ring.max(axis=0) > low - margin).all() and (ring.min(axis=0) < high + margin).all()
+    )
+
+
+def _known_places(graph: Graph, coordinates: Any) -> Places:
     if coordinates is None and graph.coordinates is None:
         return Places(layout(graph), None)
     if coordinates is None:

@@ -44,7 +44,7 @@
   // The colours of text and background, in pictures as on the page.
   const dark = matchMedia("(prefers-color-scheme: dark)");
   const paint = (isDark) => {
-    const colours = { ink: isDark ? "#ececef" : "#1d1d1f", paper: isDark ? "#16171a" : "#ffffff", accent: isDark ? "#6db8ee" : "#0072b2" };
+    const colours = { ink: isDark ? "#ececef" : "#1d1d1f", paper: isDark ? "#16171a" : "#ffffff", accent: isDark ? "#6db8ee" : "#0072b2", land: isDark ? "#2a2b30" : "#efede8" };
     document.documentElement.toggleAttribute("data-dark", isDark);
     for (const one of doc.all_models) {
       let colour = null;
@@ -69,6 +69,11 @@
     from: column((e) => names[from[e]]), to: column((e) => names[to[e]]),
     found: column((e) => certainty(e) || "not measured"),
   };
+  // One edge a step of the slider; where there are more, by logarithms, and few edges have room.
+  const STEPS = Math.min(total, 1000), many = total > STEPS;
+  const countAt = (place) => (many ? Math.round(Math.expm1((place * Math.log1p(total)) / STEPS)) : place);
+  const placeOf = (count) => (many ? Math.round((STEPS * Math.log1p(count)) / Math.log1p(total)) : count);
+  el("cut").max = STEPS;
   const first = () => total - state.kept; // the lightest edge that is kept
   const drawCut = () => {
     model("edges").data = Object.fromEntries(Object.entries(edges).map(([key, all]) => [key, all.slice(first())]));
@@ -78,8 +83,7 @@
     el("cut-says").textContent = `${plural(state.kept, "edge", "edges")}, ${plural(pieces, "piece", "pieces")}` +
       (state.kept ? `; cut at weight ${number(cut)}` : "");
     el("kept").value = state.kept;
-    // By logarithms: one edge a step where there are few of them.
-    el("cut").value = Math.round((1000 * Math.log1p(state.kept)) / Math.log1p(total));
+    if (countAt(+el("cut").value) !== state.kept) el("cut").value = placeOf(state.kept);
     el("cut").setAttribute("aria-valuetext", el("cut-says").textContent);
     drawDetails();
   };
@@ -219,7 +223,7 @@
   for (const name of ["nodes", "edges"])
     model(name).selected.properties.indices.change.connect(() => setTimeout(clicked));
 
-  el("cut").addEventListener("input", (event) => keep(Math.expm1((event.target.value * Math.log1p(total)) / 1000)));
+  el("cut").addEventListener("input", (event) => keep(countAt(+event.target.value)));
   el("kept").max = total;
   el("kept").addEventListener("change", (event) => keep(+event.target.value));
   el("cut-reset").addEventListener("click", () => keep(data.kept));

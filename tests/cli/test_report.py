@@ -1,0 +1,79 @@
+"""``heatgraph report``, and the page that `learn` leaves."""
+
+import json
+
+import pytest
+
+from heatgraph.cli.report import read_coordinates
+
+
+def test_report_of_a_model_and_its_signals(run, learned, tmp_path):
+    out = tmp_path / "page.html"
+    done = run("report", learned / "result", learned / "signals.csv", "-o", out, "--title", "Mine")
+    assert done.stdout == f"Open in a browser: {out.as_uri()}\n"
+    text = out.read_text(encoding="utf-8")
+    assert "<h1>Mine</h1>" in text
+    assert "signal minus fit" in text
+
+
+def test_report_alone_shows_the_fit(run, learned, tmp_path):
+    out = tmp_path / "page.html"
+    summary = json.loads(
+        run("report", learned / "result" / "model.npz", "-o", out, "--json").stdout
+    )
+    assert summary["files"] == [str(out)]
+    assert summary["size"] == out.stat().st_size
+    assert "The signals were not given" in out.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("header", ["name,longitude,latitude", "town,lon,lat", "node,x,y"])
+def test_coordinates_from_a_file(run, learned, frame, tmp_path, header):
+    table = tmp_path / "places.csv"
+    rows = [f"{name},{k},{k % 3 + 50}" for k, name in enumerate(frame.columns)]
+    table.write_text("\n".join([header, *rows]), encoding="utf-8")
+    out = tmp_path / "page.html"
+    run("report", learned / "result", "-o", out, "--coordinates", table)
+    assert "where their coordinates say" in out.read_text(encoding="utf-8")
+
+
+def test_what_is_refused(run, refused, learned, tmp_path):
+    out = tmp_path / "page.html"
+    out.write_text("old")
+    assert "--force" in refused("report", learned / "result", "-o", out)
+    assert out.read_text() == "old"
+    table = tmp_path / "places.csv"
+    table.write_text("name,x\nmoss,1\n")
+    where = ("--coordinates", table, "-o", tmp_path / "other.html")
+    assert "two coordinates" in refused("report", learned / "result", *where)
+    table.write_text("name,x,y\nmoss,1,2\n")
+    assert "lack 'oslo'" in refused("report", learned / "result", *where)
+    assert "No such file" in refused("report", learned / "result", "-o", out, "--force",
+                                     "--coordinates", tmp_path / "none.csv")  # fmt: skip
+    assert out.read_text() == "old"
+    run("report", learned / "result", "-o", out, "--force")
+    assert out.read_text(encoding="utf-8") != "old"
+
+
+def test_numbers_as_names(tmp_path):
+    table = tmp_path / "places.csv"
+    table.write_text("007;1.5;2\n", encoding="utf-8")
+    table.write_text("station;x;y\n007;1.5;2\n", encoding="utf-8")
+    assert read_coordinates(table).index.tolist() == ["007"]
+
+
+def test_learn_leaves_a_page(run, signals, tmp_path):
+    out = tmp_path / "out"
+    done = run("learn", signals, "-o", out, "--tol", 1e-2, "--report", "--alpha", 0.05,
+               "--beta", 0.01, "--json")  # fmt: skip
+    assert str(out / "report.html") in json.loads(done.stdout)["files"]
+    assert "<h1>A learned graph</h1>" in (out / "report.html").read_text(encoding="utf-8")
+
+
+def test_learn_without_bokeh_loses_nothing(run, signals, tmp_path, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "bokeh", None)
+    out = tmp_path / "out"
+    done = run("learn", signals, "-o", out, "--tol", 1e-2, "--report", "--alpha", 0.05,
+               "--beta", 0.01)  # fmt: skip
+    assert "heatgraph[report]" in done.stderr
+    assert (out / "model.npz").exists()
+    assert not (out / "report.html").exists()

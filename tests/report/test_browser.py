@@ -1,0 +1,221 @@
+"""The page in a real browser: what a reader sees, moves and clicks."""
+
+import re
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from heatgraph import Graph
+from heatgraph.datasets import make_graph
+from heatgraph.report import write_report
+from heatgraph.report.heat import diffuse
+
+
+@pytest.fixture(scope="module")
+def demo_page(demo_folder):
+    return demo_folder / "report.html"
+
+
+@pytest.fixture(scope="module")
+def stations(make_model):
+    """168 nodes with every pair learned, as a large fit leaves them, and 100 signals with gaps."""
+    rng = np.random.default_rng(0)
+    xy = rng.uniform(size=(168, 2)) * (10.0, 8.0) + (0.0, 45.0)
+    i, j = np.triu_indices(168, 1)
+    weights = np.exp(-np.sum((xy[i] - xy[j]) ** 2, axis=1)) + 1e-6
+    names = [f"station {k}" for k in range(168)]
+    learned = Graph(np.stack([i, j], axis=1), weights, names=names).scaled(168)
+    model = make_model(learned.cut(n_edges=500), n_signals=100, learned=learned)
+    X = diffuse(learned, model.scales_, model.sources_)
+    X[rng.uniform(size=X.shape) < 0.05] = np.nan
+    places = pd.DataFrame(xy, columns=["longitude", "latitude"], index=names)
+    return model, X, places
+
+
+def kept(opened):
+    return int(re.match(r"([\d,]+) edge", opened.text("#cut-says"))[1].replace(",", ""))
+
+
+def test_the_demo_answers(open_page, demo_page):
+    opened = open_page(demo_page)
+    page = opened.page
+    assert opened.text("h1").startswith("Twenty towns")
+    before = kept(opened)
+    assert "1 piece" in opened.text("#cut-says")
+    assert len(opened.data("edges")["weight"]) == before
+
+    page.focus("#cut")
+    page.keyboard.press("ArrowLeft")
+    assert kept(opened) == before - 1
+    for _ in range(30):
+        page.keyboard.press("ArrowLeft")
+    after = kept(opened)
+    assert after == before - 31
+    assert len(opened.data("edges")["weight"]) == after
+    assert int(re.search(r"(\d+) piece", opened.text("#cut-says"))[1]) > 1
+    page.click("#cut-reset")
+    assert kept(opened) == before
+
+    assert opened.text("#signal-says") == "day 1 (1 of 200)"
+    first = opened.data("nodes")["value"]
+    page.click("#next")
+    assert opened.text("#signal-says") == "day 2 (2 of 200)"
+    assert re.fullmatch(r"\d+ sources?; \d+ % of it explained", opened.text("#fit-says"))
+    assert opened.data("nodes")["value"] != first
+    assert len(opened.data("rings")["x"]) == int(opened.text("#fit-says").split()[0])
+    assert opened.text("#key").count("source") == len(opened.data("rings")["x"])
+
+    nodes = opened.data("nodes")
+    opened.click_at(nodes["x"][3], nodes["y"][3])
+    page.wait_for_selector("#details h3")
+    assert opened.text("#details h3") == nodes["name"][3] == "Dene"
+    assert "neighbours, of total weight" in opened.text("#details")
+    assert page.input_value("#node") == "3"
+    opened.check_quiet(demo_page)
+
+
+def test_the_demo_stands_on_its_coordinates(open_page, demo_page, demo_folder):
+    true = Graph.load(demo_folder / "graph.graphml")
+    opened = open_page(demo_page)
+    assert opened.data("nodes")["name"] == list(true.names)
+    assert opened.page.evaluate(
+        "Bokeh.documents.at(-1).get_model_by_name('graph').below[0].axis_label === 'x'"
+    )
+
+
+def test_hostile_names_are_text(open_page, hostile, hostile_page):
+    _, frame = hostile
+    opened = open_page(hostile_page)
+    page = opened.page
+    assert page.title() == opened.text("h1") == "<script>alert(1)</script>"
+    assert opened.text("#signal-says") == "<b>0</b> (1 of 30)"
+    names = list(frame.columns)
+    assert opened.data("nodes")["name"] == names
+    options = page.eval_on_selector_all("#node option", "all => all.map(o => o.textContent)")
+    assert options[1:] == names
+    for k, name in enumerate(names):
+        page.select_option("#node", str(k))
+        assert page.eval_on_selector("#details h3", "h => h.textContent") == name
+        assert page.locator("#details h3 *").count() == 0
+    assert page.locator("main script, main img").count() == 0
+    # Pointing at nodes shows a tooltip, which is HTML that Bokeh makes.
+    nodes = opened.data("nodes")
+    for k in range(len(names)):
+        opened.click_at(nodes["x"][k], nodes["y"][k])
+    page.wait_for_timeout(200)
+    assert page.title() == "<script>alert(1)</script>"
+    opened.check_quiet(hostile_page)
+
+
+def test_an_edge_tells_its_weight_and_confidence(open_page, hostile, hostile_page):
+    model, _ = hostile
+    opened = open_page(hostile_page)
+    edges = opened.data("edges")
+    k = len(edges["weight"]) - 1
+    x, y = (0.5 * (edges[f"{axis}0"][k] + edges[f"{axis}1"][k]) for axis in "xy")
+    opened.click_at(x, y)
+    opened.page.wait_for_selector("#details h3")
+    heaviest = float(model.graph_.weights.max())
+    assert f"Weight {heaviest:.3g}, number 1 of {model.weights_.n_edges}" in opened.text("#details")
+    assert re.search(r"Found in \d+ % of resamples", opened.text("#details"))
+    # The same edge in the matrix.
+    opened.page.select_option("#node", "")
+    opened.click_at(edges["row"][k], edges["column"][k], on="matrix")
+    opened.page.wait_for_selector("#details h3")
+    assert "number 1 of" in opened.text("#details")
+    opened.check_quiet(hostile_page)
+
+
+def test_168_nodes_and_100_signals(open_page, stations, tmp_path):
+    model, X, places = stations
+    path = tmp_path / "report.html"
+    write_report(model, path, X, coordinates=places, sources=model.sources_)
+    assert path.stat().st_size < 5e6
+    opened = open_page(path)
+    began = time.perf_counter()
+    opened.page.fill("#kept", "700")
+    opened.page.press("#kept", "Enter")
+    assert kept(opened) == 700
+    opened.page.click("#next")
+    assert opened.text("#signal-says") == "signal 2 (2 of 100)"
+    assert time.perf_counter() - began < 1.0
+    assert "not observed" in opened.data("nodes")["shown"]
+    opened.page.select_option("#view", "difference")
+    seen = np.array(opened.data("nodes")["value"], dtype=float)
+    assert np.nanmax(np.abs(seen)) < 1e-5
+    opened.page.select_option("#view", "fit")
+    assert "not observed" not in opened.data("nodes")["shown"]
+    opened.check_quiet(path)
+
+
+def test_the_player_plays_and_stops(open_page, hostile_page):
+    opened = open_page(hostile_page)
+    opened.page.click("#play")
+    opened.page.get_by_text("(2 of 30)").wait_for()
+    assert opened.text("#play") == "Pause"
+    opened.page.click("#play")
+    assert opened.text("#play") == "Play"
+
+
+def test_a_bare_graph_and_a_model_without_sources(open_page, tmp_path, make_model):
+    path = tmp_path / "graph.html"
+    write_report(Graph([], [], n_nodes=3), path)
+    opened = open_page(path)
+    assert opened.text("#cut-says") == "0 edges, 3 pieces"
+    assert opened.page.locator("#signal").count() == 0
+    opened.check_quiet(path)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_fits_a_phone_in_light_and_dark(open_page, hostile_page, scheme):
+    opened = open_page(
+        hostile_page,
+        viewport={"width": 360, "height": 740},
+        is_mobile=True,
+        has_touch=True,
+        color_scheme=scheme,
+    )
+    assert opened.page.evaluate("document.documentElement.scrollWidth") <= 360
+    paper = opened.page.evaluate("getComputedStyle(document.body).backgroundColor")
+    ink = opened.page.evaluate(
+        "Bokeh.documents.at(-1).get_model_by_name('histogram').below[0].axis_label_text_color"
+    )
+    dark = int(re.search(r"\d+", paper)[0]) < 128
+    assert dark == (scheme == "dark")
+    assert (int(ink[1:3], 16) > 128) == dark
+    opened.check_quiet(hostile_page)
+
+
+def test_every_control_is_reached_by_the_keyboard(open_page, hostile_page):
+    opened = open_page(hostile_page)
+    reached = set()
+    for _ in range(40):
+        opened.page.keyboard.press("Tab")
+        reached.add(opened.page.evaluate("document.activeElement.id"))
+    assert {"cut", "kept", "cut-reset", "signal", "back", "next", "play", "view", "node"} <= reached
+    names = opened.page.evaluate(
+        "[...document.querySelectorAll('input, select')].map(e => e.ariaLabel ?? e.labels.length)"
+    )
+    assert all(names)
+
+
+@pytest.mark.slow
+def test_ten_thousand_nodes_open(open_page, make_model, tmp_path):
+    rng = np.random.default_rng(0)
+    ring = make_graph("ring", 10_000)
+    more = rng.integers(0, 10_000, (50_000, 2))
+    pairs = np.unique(np.sort(np.concatenate([ring.edges, more[more[:, 0] != more[:, 1]]])), axis=0)
+    pairs = np.unique(np.sort(pairs, axis=1), axis=0)
+    graph = Graph(pairs, rng.uniform(0.2, 1.0, len(pairs)), n_nodes=10_000).scaled(10_000)
+    path = tmp_path / "large.html"
+    began = time.perf_counter()
+    write_report(make_model(graph, n_signals=40), path)
+    assert time.perf_counter() - began < 120.0
+    assert path.stat().st_size < 8e6
+    opened = open_page(path)
+    assert f"Of {graph.n_edges:,} learned edges the 20,000 heaviest" in opened.text("main")
+    assert "Of 40 signals 25, evenly spaced" in opened.text("main")
+    assert kept(opened) == 20_000
+    opened.check_quiet(path)

@@ -1,0 +1,142 @@
+"""The file itself: complete, closed to names, and honest about what it leaves out."""
+
+import base64
+import hashlib
+import json
+import re
+import sys
+
+import numpy as np
+import pytest
+
+from heatgraph import Graph, GraphicalLassoGraph, LearnHeat, SmoothGraph, SpectralTemplates
+from heatgraph.datasets import make_graph, make_heat_signals
+from heatgraph.report import write_report
+from heatgraph.solvers.result import Status
+
+
+def parts(text):
+    """The contents of the script elements, by their type."""
+    found = re.findall(r"<script([^>]*)>(.*?)</script>", text, re.DOTALL)
+    return [body for kind, body in found if "json" in kind], [
+        body for kind, body in found if "json" not in kind
+    ]
+
+
+@pytest.fixture
+def graph():
+    return Graph([(0, 1), (1, 2), (2, 3)], [1.0, 2.0, 3.0], names=["a", "b", "c", "d"])
+
+
+@pytest.fixture
+def page(tmp_path):
+    path = tmp_path / "report.html"
+
+    def written(*arguments, **options):
+        write_report(arguments[0], path, *arguments[1:], **options)
+        return path.read_text(encoding="utf-8")
+
+    return written
+
+
+def test_names_stay_in_the_data(hostile_page, hostile):
+    _, frame = hostile
+    text = hostile_page.read_text(encoding="utf-8")
+    data, code = parts(text)
+    assert len(data) == len(code) == 2
+    assert json.loads(data[0])["names"] == list(frame.columns)
+    assert "<img" not in text
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in text  # the heading
+
+
+def test_only_listed_scripts_may_run(page, graph):
+    text = page(graph)
+    policy = re.search(r'Security-Policy" content="([^"]*)"', text)[1]
+    assert "default-src 'none'" in policy
+    allowed = set(re.findall(r"'sha256-([^']*)'", policy))
+    _, code = parts(text)
+    hashes = {base64.b64encode(hashlib.sha256(c.encode()).digest()).decode() for c in code}
+    assert hashes == allowed
+    assert "unsafe-eval" not in policy
+    script = policy.split("script-src")[1].split(";")[0]
+    assert "unsafe-inline" not in script
+
+
+def test_nothing_points_elsewhere(page, graph):
+    markup = re.sub(r"<script.*?</script>", "", page(graph), flags=re.DOTALL)
+    assert not re.search(r"https?:|src=|href=|url\(", markup)
+
+
+def test_the_same_model_gives_the_same_data(page, graph):
+    assert parts(page(graph))[0][0] == parts(page(graph))[0][0]
+
+
+@pytest.mark.parametrize(
+    "estimator", [SmoothGraph(beta=0.1), SpectralTemplates(), GraphicalLassoGraph(alpha=0.1)]
+)
+def test_other_methods_have_pages_too(page, estimator):
+    X, _ = make_heat_signals(make_graph("ring", 6, 0), [1.0], 30, 2, 0.01, 0)
+    model = estimator.fit(X)
+    text = page(model, X)
+    assert f"learned by {type(model).__name__}" in text
+    assert "How far heat spreads" not in text
+    data = json.loads(parts(text)[0][0])
+    assert data["scales"] == []
+    assert (data["fit"] is None) == (not isinstance(model, SmoothGraph))
+
+
+def test_model_report_writes_the_same_page(make_model, graph, tmp_path, page):
+    model = make_model(graph)
+    model.report(tmp_path / "own.html", title="Ours")
+    assert (tmp_path / "own.html").read_text("utf-8").count("<h1>Ours</h1>") == 1
+
+
+def test_what_was_run_and_what_to_beware_of(make_model, page, graph):
+    model = make_model(graph, scales=(0.001, 2.0))
+    model.status_ = Status.MAX_ITER
+    text = page(model, np.ones((3, 4)), sources=np.zeros((3, 2, 4)))
+    assert "The fit ended as" in text
+    assert "A scale fell to zero" in text
+    assert "less than 0% of their energy explained" in text
+    assert "<td>alpha, given</td><td>0.05</td>" in text
+    lonely = Graph([(0, 1)], [1.0], n_nodes=3, names=["a", "b", "<c>"])
+    assert "Without an edge: &lt;c&gt;." in page(lonely)
+
+
+def test_the_choice_is_marked_in_the_table(page):
+    X, _ = make_heat_signals(make_graph("ring", 6, 0), [1.0], 30, 2, 0.01, 0)
+    model = LearnHeat(n_scales=1, beta=0.01, tol=1e-3).fit(X)
+    text = page(model)
+    assert f"All {len(model.selection_)} that were tried" in text
+    chosen = re.search(r'<tr class="chosen">(.*?)</tr>', text)[1]
+    assert f"<td>{model.alpha_:.3g}</td>" in chosen
+
+
+def test_confidence_and_signals_are_those_of_the_model(page, hostile):
+    model, frame = hostile
+    data = json.loads(parts(page(model, frame))[0][0])
+
+    def unpack(key, dtype="<f4"):
+        return np.frombuffer(base64.b64decode(data[key]), dtype)
+
+    assert np.allclose(unpack("values"), frame.to_numpy().ravel())
+    expected = model.inverse_transform(model.code(frame).sources)
+    assert np.allclose(unpack("fit"), expected.ravel(), atol=1e-6)
+    kept = slice(-data["kept"], None)
+    assert np.allclose(np.sort(unpack("weight")[kept]), np.sort(model.graph_.weights))
+    assert np.allclose(
+        np.sort(unpack("confidence")[kept]), np.sort(model.graph_.confidence), atol=1e-6
+    )
+
+
+def test_bokeh_missing_says_what_to_install(page, graph, monkeypatch):
+    monkeypatch.setitem(sys.modules, "bokeh", None)
+    with pytest.raises(ImportError, match=r"heatgraph\[report\]"):
+        page(graph)
+
+
+def test_bad_input(page, graph, make_model):
+    with pytest.raises(ValueError, match="signals must be"):
+        page(graph, np.ones((2, 3)))
+    with pytest.raises(ValueError, match="not fitted"):
+        page(LearnHeat())
