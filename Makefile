@@ -13,7 +13,7 @@ BENCHMARKS := $(filter-out $(ACCURACY),$(sort $(wildcard benchmarks/bench_*.py))
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow lint format bench bench-accuracy docs build constraints clean
+.PHONY: help setup demo test test-slow lint format bench bench-accuracy docs linkcheck build constraints clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -61,6 +61,9 @@ bench-accuracy: setup  ## Run the benchmark of accuracy on graphs that are known
 docs: setup  ## Build the documentation in docs/_build/html; a warning is an error
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
 
+linkcheck: setup  ## Ask every address in the documentation whether it answers
+	$(BIN)/python -m sphinx -W --keep-going -b linkcheck docs docs/_build/linkcheck
+
 build: setup  ## Build the wheel and the source archive in dist/
 	$(BIN)/python -m hatchling build
 
@@ -72,6 +75,7 @@ constraints: setup  ## Pin what .venv now holds in constraints.txt
 	@touch $(STAMP)
 
 clean:  ## Remove .venv and everything built
-	rm -rf $(VENV) build dist demo-output docs/_build docs/generated
+	rm -rf $(VENV) build dist demo-output docs/_build docs/generated docs/auto_examples
+	rm -f docs/sg_execution_times.rst
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find src tests docs benchmarks examples -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true

@@ -13,7 +13,7 @@ from heatgraph.graph import Graph
 from heatgraph.report.content import Content
 from heatgraph.solvers.result import Status
 
-__all__ = ["cautions", "lead", "omissions", "parameters", "what_was_run"]
+__all__ = ["cautions", "lead", "omissions", "parameters", "story", "what_was_run"]
 
 COLLAPSED = 1e-2  # a scale below this moves no heat
 POOR = 0.5  # a fit that explains less than this of the signals is worth a word
@@ -31,10 +31,19 @@ def lead(model: Any, content: Content) -> str:
     text = f"A graph of {text}, learned by {type(model).__name__}"
     if hasattr(model, "sources_"):
         text += f" from {_count(len(model.sources_), 'signal')}"
-    if content.scales is not None:
-        times = _list([f"{tau:.3g}" for tau in content.scales])
-        text += f". Heat had spread for {_plural(content.scales.size, 'time', 'times')} {times}"
     return text + "."
+
+
+def story(content: Content) -> str:
+    """What the model says happened, for a reader who has not met it."""
+    if content.scales is None:
+        return ""
+    times = _list([f"{tau:.3g}" for tau in content.scales])
+    which = f"the time {times}" if content.scales.size == 1 else f"one of the times {times}"
+    return (
+        "In its words: heat started at a few nodes, the sources, and spread along the edges, "
+        f"faster along heavy ones, for {which}; then it was measured at the nodes."
+    )
 
 
 def cautions(model: Any, content: Content) -> list[str]:

@@ -113,6 +113,7 @@ def _page(model: Any, content: Content, title: str) -> str:
         title=_text(title),
         style=_part("report.css"),
         lead=_text(facts.lead(model, content)),
+        story=_paragraphs([told] if (told := facts.story(content)) else [], "hint"),
         cautions=_paragraphs(facts.cautions(model, content), "caution"),
         graph_hint=_text(_graph_hint(content)),
         signal_controls=_signal_controls(content),
