@@ -9,11 +9,8 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 INCLUDE = re.compile(r"```\{literalinclude\} (\S+)\n((?::[^\n]*\n)*)```")
-INCLUDED = [
-    (page, *found)
-    for page in DOCS.rglob("*.md")
-    for found in INCLUDE.findall(page.read_text("utf-8"))
-]
+PAGES = [page for page in DOCS.rglob("*.md") if "_build" not in page.parts]
+INCLUDED = [(page, *found) for page in PAGES for found in INCLUDE.findall(page.read_text("utf-8"))]
 
 
 @pytest.mark.parametrize(
