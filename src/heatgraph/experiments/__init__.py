@@ -24,6 +24,9 @@ EXPERIMENTS: dict[str, Experiment] = {
         Experiment("figure3", "F against the number of signals", "figure3"),
         Experiment("figure4", "Number of edges and F over alpha and beta", "figure4"),
         Experiment("figure5", "Sources recovered over the diffusion time", "figure5"),
+        Experiment("etex", "Figures 6 and 7: a tracer over Europe, and its prediction", "etex"),
+        Experiment("uber", "Figure 8: pickups in New York by the part of the day", "uber"),
+        Experiment("molene", "Temperatures around Brittany: where heat is a fair model", "molene"),
     )
 }
 

@@ -1,0 +1,182 @@
+"""Molene: temperatures around Brittany, where heat is a fair model and where it is not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from heatgraph.datasets import country_outlines, great_circle_km
+from heatgraph.experiments.base import Outcome, Settings
+from heatgraph.experiments.molene_fits import METHODS, TREATMENTS, compare, load
+from heatgraph.experiments.prediction import Missed, digest
+from heatgraph.experiments.style import COLOURS, MARKERS, plain
+from heatgraph.experiments.sweep import sweep
+from heatgraph.graph import Graph
+from heatgraph.plotting import plot_map
+
+__all__ = ["run"]
+
+TITLE = "Molene: temperatures around Brittany"
+SHOWN = ("station", "hour")  # the treatments whose graphs are drawn
+
+
+def run(settings: Settings) -> Outcome:
+    """Learn graphs of temperatures treated in four ways, and compare what they foretell."""
+    home = None if settings.data_home is None else str(settings.data_home)
+    data = load(home)
+    names = ("hour",) if settings.quick else tuple(TREATMENTS)
+    cells = [
+        {
+            "data_home": home,
+            "data": digest(data.signals),
+            "treatment": treatment,
+            "seed": settings.seed,
+        }
+        for treatment in names
+    ]
+    fits = dict(zip(names, sweep(compare, cells, settings, "comparing"), strict=True))
+    table = pd.concat([_rows(treatment, fit) for treatment, fit in fits.items()])
+    graphs = {
+        (treatment, method): _graph(home, listed)
+        for treatment, fit in fits.items()
+        for method, listed in fit["graphs"].items()
+    }
+    numbers = _numbers(fits, table, graphs)
+    figures = {"errors": _figure_errors(table, names), "maps": _maps(graphs, settings)}
+    page = _page(table, numbers, data.provenance)
+    return Outcome("molene", TITLE, {"prediction": table}, numbers, figures, page)
+
+
+def _graph(home: str | None, listed: dict[str, Any]) -> Graph:
+    data = load(home)
+    titles = [str(title).title() for title in data.places["title"]]
+    return Graph(
+        listed["edges"], listed["weights"], len(titles), titles, coordinates=data.coordinates
+    )
+
+
+def _rows(treatment: str, fit: dict[str, Any]) -> pd.DataFrame:
+    """Errors in kelvin, and as a share of the energy; their spread is over days."""
+    count = np.array(fit["n_hidden"])
+    rows = []
+    for name in METHODS:
+        error, energy = map(np.array, fit["missed"][name])
+        missed, mean = Missed(error, energy), Missed(error, count)
+        rows.append(
+            {
+                "treatment": treatment,
+                "method": name,
+                "missed": missed.share,
+                "standard_error": missed.standard_error,
+                "rmse": np.sqrt(mean.share),
+                "rmse_error": 0.5 * mean.standard_error / np.sqrt(mean.share),
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def _numbers(
+    fits: dict[str, Any], table: pd.DataFrame, graphs: dict[tuple[str, str], Graph]
+) -> dict[str, Any]:
+    numbers: dict[str, Any] = {}
+    for treatment, fit in fits.items():
+        graph = graphs[treatment, "LearnHeat()"]
+        lengths = great_circle_km(np.asarray(graph.coordinates))
+        rows = table[table["treatment"] == treatment].set_index("method")
+        numbers[treatment] = {
+            "scales": fit["scales"],
+            "sources_a_signal": fit["sources"],
+            "status": fit["status"],
+            "n_edges": graph.n_edges,
+            "n_edges_smooth": graphs[treatment, "SmoothGraph()"].n_edges,
+            "mean_edge_km": float(np.average(lengths[tuple(graph.edges.T)], weights=graph.weights)),
+            "mean_pair_km": float(lengths[np.triu_indices(len(lengths), 1)].mean()),
+            "n_train": fit["n_train"],
+            "warnings": fit["warnings"],
+            "rmse": rows["rmse"].to_dict(),
+            "missed": rows["missed"].to_dict(),
+        }
+    return numbers
+
+
+def _figure_errors(table: pd.DataFrame, names: tuple[str, ...]) -> Figure:
+    figure = Figure(figsize=(8.6, 4.2), layout="constrained")
+    FigureCanvasAgg(figure)
+    ax = figure.subplots()
+    for k, method in enumerate(METHODS):
+        rows = table[table["method"] == method].set_index("treatment").loc[list(names)]
+        y = np.arange(len(names)) + 0.13 * (k - 2)
+        ax.errorbar(
+            rows["rmse"],
+            y,
+            xerr=rows["rmse_error"],
+            color=COLOURS[k],
+            marker=MARKERS[k],
+            linestyle="none",
+            capsize=3,
+            label=method,
+        )
+    ax.set_yticks(range(len(names)), [TREATMENTS[name] for name in names])
+    ax.invert_yaxis()
+    ax.set_xscale("log")
+    ticks = [0.5, 1, 2, 4]
+    ax.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    ax.minorticks_off()
+    ax.set_xlabel("error at the hidden stations, kelvin (root mean square)")
+    figure.legend(loc="outside lower center", ncols=3, frameon=False)
+    plain(ax)
+    return figure
+
+
+def _maps(graphs: dict[tuple[str, str], Graph], settings: Settings) -> Figure:
+    shown = [key for key in graphs if key[0] in SHOWN]
+    figure = Figure(figsize=(13.0, 4.6 * ((len(shown) + 1) // 2)), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.subplots((len(shown) + 1) // 2, 2, squeeze=False).ravel()
+    outlines = country_outlines(settings.data_home)
+    for ax, (treatment, method) in zip(axes, shown, strict=True):
+        graph = graphs[treatment, method]
+        plot_map(graph, outlines=outlines, ax=ax, names=[""] * graph.n_nodes, node_size=24)
+        ax.set_title(f"{method}: {TREATMENTS[treatment]}, {graph.n_edges} edges", fontsize=12)
+    return figure
+
+
+def _page(table: pd.DataFrame, numbers: dict[str, Any], provenance: str) -> str:
+    lines = [
+        f"| | {' | '.join(METHODS)} |",
+        "|---|" + "---|" * len(METHODS),
+    ]
+    for treatment in numbers:
+        rows = table[table["treatment"] == treatment].set_index("method").loc[list(METHODS)]
+        pairs = zip(rows["rmse"], rows["rmse_error"], strict=True)
+        cells = [f"{rmse:.2f} ± {doubt:.2f}" for rmse, doubt in pairs]
+        lines.append(f"| {TREATMENTS[treatment]} | {' | '.join(cells)} |")
+    about = "\n".join(
+        f"- {TREATMENTS[name]}: scales {', '.join(f'{tau:.2g}' for tau in found['scales'])}, "
+        f"{found['sources_a_signal']:.1f} sources a signal, {found['n_edges']} edges of mean "
+        f"length {found['mean_edge_km']:.0f} km (all pairs: {found['mean_pair_km']:.0f} km), "
+        f"{found['missed']['LearnHeat()']:.1%} of the hidden energy missed."
+        for name, found in numbers.items()
+    )
+    return f"""# {TITLE}
+
+{provenance}.
+
+Each method learns from every sixth hour of three days in four; on every fourth day, a quarter of
+the stations is hidden at a time and filled in from the others. Errors in kelvin, with their
+standard error over the days.
+
+{chr(10).join(lines)}
+
+![Errors](errors.png)
+
+What `LearnHeat()` found:
+
+{about}
+
+![Graphs](maps.png)
+"""

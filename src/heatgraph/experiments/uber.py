@@ -1,0 +1,282 @@
+"""Uber in New York (figure 8): a graph for each part of the day, and what may be read in it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from heatgraph.experiments.base import Outcome, Settings
+from heatgraph.experiments.prediction import digest
+from heatgraph.experiments.style import COLOURS, INK, MARKERS, plain
+from heatgraph.experiments.sweep import sweep
+from heatgraph.experiments.uber_fits import GROUPS, SCALES, SLOTS, learn_slot, load, shares
+from heatgraph.graph import Graph
+from heatgraph.plotting import plot_map
+
+__all__ = ["run"]
+
+TITLE = "Uber: figure 8, and the readings of it"
+ALPHAS, BETAS = (0.03, 0.1), (0.0005, 0.002, 0.008)  # in the units of the signals
+PER_NODE = 4  # edges wanted, as the paper
+N_DRAWS = 19
+RUNS = (("uber", "counts"), ("uber", "levelled"), ("yellow", "counts"))
+# What the paper reads in its maps: a group of edges, and the slots in which it stands out.
+READINGS = {
+    "airports early in the morning": (GROUPS[0], ("0-7",)),
+    "boroughs and Manhattan in the rush hours": (GROUPS[1], ("7-10", "16-19")),
+    "inside Manhattan in the evening": (GROUPS[2], ("19-24",)),
+}
+Graphs = dict[tuple[str, str, str], Graph]
+
+
+def run(settings: Settings) -> Outcome:
+    """Learn the graphs of five slots, and put the paper's readings of them to numbers."""
+    home = None if settings.data_home is None else str(settings.data_home)
+    graphs, chosen = _learn(home, settings)
+    null = _null(home, chosen, settings)
+    table = _shares(graphs, chosen, null)
+    verdicts = _verdicts(table)
+    figures = {
+        "figure8": _maps(home, "uber", graphs),
+        "yellow": _maps(home, "yellow", graphs),
+        "shares": _figure_shares(table),
+    }
+    numbers = {
+        "n_draws": N_DRAWS if not settings.quick else 3,
+        "scales": list(SCALES),
+        "readings": verdicts.to_dict("records"),
+        "n_edges": {" ".join(key): graph.n_edges for key, graph in graphs.items()},
+    }
+    tables = {"shares": table, "readings": verdicts}
+    provenance = {source: load(home, source).provenance for source in ("uber", "yellow")}
+    return Outcome(
+        "uber", TITLE, tables, numbers, figures, _page(table, verdicts, numbers, provenance)
+    )
+
+
+def _learn(home: str | None, settings: Settings) -> tuple[Graphs, pd.DataFrame]:
+    """For each slot the graph whose number of edges is nearest 4 N, the criterion of the paper."""
+    cells = [
+        {
+            "data_home": home,
+            "data": digest(load(home, source).signals),
+            "source": source,
+            "reading": reading,
+            "slot": slot,
+            "alpha": alpha,
+            "beta": beta,
+            "draw": None,
+            "seed": settings.seed,
+        }
+        for source, reading in RUNS
+        for slot in SLOTS
+        for alpha in (ALPHAS[-1:] if settings.quick else ALPHAS)
+        for beta in (BETAS[1:2] if settings.quick else BETAS)
+    ]
+    fits = sweep(learn_slot, cells, settings, "learning graphs")
+    rows = pd.DataFrame(cells).assign(
+        n_edges=[len(fit["edges"]) for fit in fits],
+        n_signals=[fit["n_signals"] for fit in fits],
+        sources=[fit["sources"] for fit in fits],
+        status=[fit["status"] for fit in fits],
+    )
+    n_nodes = len(load(home, "uber").places)
+    rows["off"] = np.abs(np.log(rows["n_edges"] / (PER_NODE * n_nodes)))
+    best = rows.loc[rows.groupby(["source", "reading", "slot"])["off"].idxmin()]
+    graphs = {
+        (str(cells[k]["source"]), str(cells[k]["reading"]), str(cells[k]["slot"])): _graph(
+            home, str(cells[k]["source"]), fits[k]
+        )
+        for k in best.index
+    }
+    return graphs, best.drop(columns="off")
+
+
+def _graph(home: str | None, source: str, fit: dict[str, Any]) -> Graph:
+    data = load(home, source)
+    names = list(data.signals.columns)
+    return Graph(fit["edges"], fit["weights"], len(names), names, coordinates=data.coordinates)
+
+
+def _null(home: str | None, chosen: pd.DataFrame, settings: Settings) -> pd.DataFrame:
+    """The shares of graphs of as many weekday hours drawn at random, by the same penalties."""
+    draws = 3 if settings.quick else N_DRAWS
+    keys = ["data", "source", "reading", "slot", "alpha", "beta", "seed"]
+    cells: list[dict[str, Any]] = [
+        {**{key: row[key] for key in keys}, "data_home": home, "draw": draw}
+        for row in chosen.to_dict("records")
+        for draw in range(draws)
+    ]
+    fits = sweep(learn_slot, cells, settings, "shuffling hours")
+    rows = [
+        {
+            **{key: cell[key] for key in ("source", "reading", "slot")},
+            **shares(_graph(home, str(cell["source"]), fit)),
+        }
+        for cell, fit in zip(cells, fits, strict=True)
+    ]
+    return pd.DataFrame(rows)
+
+
+def _shares(graphs: Graphs, chosen: pd.DataFrame, null: pd.DataFrame) -> pd.DataFrame:
+    """The share of the weight on each group of edges, in each slot, beside that of the null."""
+    index = chosen.set_index(["source", "reading", "slot"])
+    rows = []
+    for (source, reading, slot), graph in graphs.items():
+        mine = null[
+            (null["source"] == source) & (null["reading"] == reading) & (null["slot"] == slot)
+        ]
+        for group, share in shares(graph).items():
+            drawn = mine[group].to_numpy()
+            rows.append(
+                {
+                    "source": source,
+                    "reading": reading,
+                    "slot": slot,
+                    "group": group,
+                    "share": share,
+                    "null_mean": drawn.mean(),
+                    "null_low": np.quantile(drawn, 0.05),
+                    "null_high": np.quantile(drawn, 0.95),
+                    # How often hours of any time have as large a share.
+                    "p": (1 + np.count_nonzero(drawn >= share)) / (1 + drawn.size),
+                    "n_edges": graph.n_edges,
+                    "alpha": index.loc[(source, reading, slot), "alpha"],
+                    "beta": index.loc[(source, reading, slot), "beta"],
+                }
+            )
+    return pd.DataFrame(rows)
+
+
+def _verdicts(table: pd.DataFrame) -> pd.DataFrame:
+    """A reading holds where its slots lead the other slots and all but 5 % of the null."""
+    rows = []
+    for (source, reading), part in table.groupby(["source", "reading"], sort=False):
+        for claim, (group, slots) in READINGS.items():
+            mine = part[part["group"] == group].set_index("slot")
+            inside = mine.loc[list(slots)]
+            others = mine.drop(list(slots))
+            leads = bool(inside["share"].min() > others["share"].max())
+            beyond = bool((inside["p"] <= 0.05).all())
+            rows.append(
+                {
+                    "source": source,
+                    "reading": reading,
+                    "claim": claim,
+                    "share": inside["share"].round(3).tolist(),
+                    "largest_elsewhere": float(others["share"].max()),
+                    "null_mean": float(inside["null_mean"].mean()),
+                    "p": inside["p"].tolist(),
+                    "leads_other_slots": leads,
+                    "beyond_null": beyond,
+                    "holds": leads and beyond,
+                }
+            )
+    return pd.DataFrame(rows)
+
+
+def _maps(home: str | None, source: str, graphs: Graphs) -> Figure:
+    figure = Figure(figsize=(13.5, 8.6), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.subplots(2, 3).ravel()
+    data = load(home, source)
+    names = list(data.signals.columns)
+    bare = Graph([], [], len(names), names, coordinates=data.coordinates)
+    plot_map(bare, outlines=data.rings, ax=axes[0], node_size=14)
+    axes[0].set_title("29 zones", fontsize=13)
+    drawn = {slot: graphs[source, "counts", slot] for slot in SLOTS}
+    top = max(float(graph.weights.max()) for graph in drawn.values())
+    for ax, (slot, graph) in zip(axes[1:], drawn.items(), strict=True):
+        plot_map(
+            graph, outlines=data.rings, ax=ax, names=[""] * len(names), node_size=14, heaviest=top
+        )
+        first, end = SLOTS[slot]
+        ax.set_title(f"{first}:00 to {end}:00, {graph.n_edges} edges", fontsize=13)
+    return figure
+
+
+def _figure_shares(table: pd.DataFrame) -> Figure:
+    figure = Figure(figsize=(12.0, 3.9), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.subplots(1, 3)
+    for ax, (claim, (group, slots)) in zip(axes, READINGS.items(), strict=True):
+        for k, (source, reading) in enumerate(RUNS):
+            rows = table[
+                (table["source"] == source)
+                & (table["reading"] == reading)
+                & (table["group"] == group)
+            ].set_index("slot")
+            part = rows.loc[list(SLOTS)]
+            x = np.arange(len(SLOTS)) + 0.22 * (k - 1)
+            ax.vlines(
+                x, part["null_low"], part["null_high"], color=COLOURS[k], alpha=0.35, linewidth=6
+            )
+            label = {"uber": "Uber", "yellow": "yellow cabs"}[source]
+            ax.plot(
+                x,
+                part["share"],
+                MARKERS[k],
+                color=COLOURS[k],
+                markeredgecolor=INK,
+                label=label + (", levelled" if reading == "levelled" else ""),
+            )
+        for slot in slots:
+            here = list(SLOTS).index(slot)
+            ax.axvspan(here - 0.45, here + 0.45, color="0.92", zorder=0)
+        ax.set_title(claim, fontsize=11)
+        ax.set_xticks(range(len(SLOTS)), list(SLOTS))
+        ax.set_ylim(bottom=0.0)
+        plain(ax)
+    axes[0].set_ylabel("share of the weight")
+    axes[1].set_xlabel("hours of weekdays (grey: where the paper sees it)")
+    figure.legend(
+        *axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False
+    )
+    return figure
+
+
+def _page(
+    table: pd.DataFrame, verdicts: pd.DataFrame, numbers: dict[str, Any], said: dict[str, str]
+) -> str:
+    lines = [
+        "| data | reading of the paper | share there | largest elsewhere | random hours | p "
+        "| leads | holds |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for row in verdicts.to_dict("records"):
+        name = {"uber": "Uber", "yellow": "yellow cabs"}[str(row["source"])]
+        shown = ", ".join(f"{share:.3f}" for share in row["share"])
+        p = ", ".join(f"{value:.2f}" for value in row["p"])
+        lines.append(
+            f"| {name}, {row['reading']} | {row['claim']} | {shown} | "
+            f"{row['largest_elsewhere']:.3f} | {row['null_mean']:.3f} | {p} | "
+            f"{_yes(row['leads_other_slots'])} | {_yes(row['holds'])} |"
+        )
+    return f"""# {TITLE}
+
+Uber: {said["uber"]}. Yellow cabs: {said["yellow"]}.
+
+![Five graphs of Uber](figure8.png)
+
+For each slot, of {len(ALPHAS) * len(BETAS)} pairs of alpha and beta, the graph whose number of
+edges is nearest 4N = 116; two scales, held at {SCALES[0]:g} and {SCALES[1]:g}.
+
+![Shares of the weight](shares.png)
+
+The share of the weight on a group of edges, beside {numbers["n_draws"]} graphs of as many weekday
+hours drawn at random (bars: 5 to 95 %). A reading holds where its slots have a larger share than
+every other slot, and than all but 5 % of the random ones; "levelled" divides the pickups of each
+zone by their mean.
+
+{chr(10).join(lines)}
+
+![Five graphs of yellow cabs](yellow.png)
+"""
+
+
+def _yes(value: object) -> str:
+    return "yes" if value else "no"
