@@ -23,12 +23,15 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from heatgraph.datasets import make_graph, make_heat_signals
+from heatgraph.experiments.cells import PATHS
+from heatgraph.experiments.paper import TABLES
+from heatgraph.experiments.problems import CUT, MODELS, Problem
+from heatgraph.experiments.protocol import EPS, PENALTIES, grid
 from heatgraph.graph import Graph
 from heatgraph.graph.candidates import CandidateEdges
 from heatgraph.learners import GraphicalLassoGraph, SmoothGraph, SpectralTemplates
 from heatgraph.metrics import EdgeScores, edge_scores
 from heatgraph.solvers.log_degree import learn_log_degree
-from heatgraph.solvers.smooth import learn_smooth
 from heatgraph.solvers.templates import (
     Templates,
     learn_templates,
@@ -39,45 +42,22 @@ from heatgraph.solvers.templates import (
 Array = NDArray[np.float64]
 Path = Callable[[Array], list[Array | None]]  # signals (N, M) to weights, one a parameter
 
-N_NODES, N_GRAPHS, N_SIGNALS, CUT = 20, 10, 100, 1e-4
-SCALES = {"rbf": (2.5, 4.0), "er": (2.5, 4.0), "ba": (1.0, 4.0)}
+N_NODES, N_GRAPHS, N_SIGNALS = 20, 10, 100
+SCALES = MODELS
+TABLE = {"clean": "table1", "noisy": "table2"}
 CANDIDATES = CandidateEdges.complete(N_NODES)
 
-SMOOTH = [(a, a * ratio) for a in (0.01, 0.1, 1.0) for ratio in np.logspace(-3, 1, 33)]
-EPS = np.arange(0.02, 2.001, 0.02)  # the paper's grid
-PENALTIES = np.logspace(-1, 2.5, 29)
 THETAS = np.logspace(-2, 2, 41)
 
-# F, precision, recall, NMI, weight error.
-PAPER = {
-    ("clean", "rbf", "templates"): (0.9911, 0.9905, 0.9919, 0.9550, 0.2081),
-    ("clean", "rbf", "smooth"): (0.8760, 0.8662, 0.8966, 0.5944, 0.4287),
-    ("clean", "er", "templates"): (0.8799, 0.8525, 0.9157, 0.6583, 0.3968),
-    ("clean", "er", "smooth"): (0.7397, 0.6987, 0.8114, 0.4032, 0.5284),
-    ("clean", "ba", "templates"): (0.8477, 0.7806, 0.9351, 0.6009, 0.3469),
-    ("clean", "ba", "smooth"): (0.6969, 0.6043, 0.8459, 0.3587, 0.5880),
-    ("noisy", "rbf", "templates"): (0.8339, 0.8184, 0.8567, 0.5056, 0.3641),
-    ("noisy", "rbf", "smooth"): (0.8959, 0.7738, 0.9284, 0.5461, 0.4572),
-    ("noisy", "er", "templates"): (0.8195, 0.7662, 0.8905, 0.5331, 0.3809),
-    ("noisy", "er", "smooth"): (0.6984, 0.5963, 0.8690, 0.3426, 0.5172),
-    ("noisy", "ba", "templates"): (0.8254, 0.7613, 0.9068, 0.5451, 0.3980),
-    ("noisy", "ba", "smooth"): (0.7405, 0.6800, 0.8230, 0.3980, 0.5899),
-}
 
+def measured_path(method: str) -> Path:
+    """A method of the paper's tables, over the parameters that these try."""
 
-def smooth_path(X: Array) -> list[Array | None]:
-    return [learn_smooth(X, a, b, tol=1e-4).w for a, b in SMOOTH]
+    def path(X: Array) -> list[Array | None]:
+        problem = Problem(Graph([], [], N_NODES), X.T, np.empty(0), (), np.empty(0))
+        return [w for w, _ in PATHS[method](problem, grid(method, quick=False))]
 
-
-def within_path(X: Array) -> list[Array | None]:
-    templates = Templates.from_signals(X)
-    least = smallest_residual(templates).eps
-    return [learn_templates_within(templates, e).w if e >= least else None for e in EPS]
-
-
-def penalised_path(X: Array) -> list[Array | None]:
-    templates = Templates.from_signals(X)
-    return [learn_templates(templates, penalty).w for penalty in PENALTIES]
+    return path
 
 
 def log_degree_path(X: Array) -> list[Array | None]:
@@ -85,9 +65,9 @@ def log_degree_path(X: Array) -> list[Array | None]:
 
 
 METHODS: dict[str, tuple[str | None, Path]] = {
-    "smooth (GL-SigRep)": ("smooth", smooth_path),
-    "templates, eps": ("templates", within_path),
-    "templates, penalised": ("templates", penalised_path),
+    "smooth (GL-SigRep)": ("smooth", measured_path("smooth")),
+    "templates, eps": ("templates", measured_path("templates")),
+    "templates, penalised": ("templates", measured_path("penalised")),
     "log-degree": (None, log_degree_path),
 }
 
@@ -127,7 +107,7 @@ def measure(kind: str, noise_std: float) -> dict[str, tuple[Array, float]]:
 
 
 def central_path(X: Array) -> list[Array | None]:
-    """As `within_path`, started where Clarabel ends that minimises the plain norm, a constant."""
+    """As constrained, started where Clarabel ends that minimises the plain norm, a constant."""
     templates = Templates.from_signals(X)
     program = templates.program(CANDIDATES, 0.5 * N_NODES)
     # The squared residual is w^T Q w; a factor of Q as the rows of a constraint.
@@ -210,7 +190,7 @@ def oracle() -> None:
                 row = METHODS[name][0]
                 quoted = "not in the paper"
                 if row is not None:
-                    quoted = " ".join(f"{value:.3f}" for value in PAPER[noise, kind, row])
+                    quoted = " ".join(f"{value:.3f}" for value in TABLES[TABLE[noise]][kind, row])
                 numbers = " ".join(f"{value:7.3f}" for value in mean)
                 print(
                     f"{noise} {kind:5s} {name:22s} {numbers}   {quoted:30s} {own:.3f}", flush=True

@@ -20,19 +20,19 @@ from numpy.typing import NDArray
 
 from heatgraph import Graph, LearnHeat
 from heatgraph.datasets import make_graph, make_heat_signals
+from heatgraph.experiments.cells import as_graph, heat_path
+from heatgraph.experiments.paper import TABLES
+from heatgraph.experiments.problems import CUT, MODELS, Problem
+from heatgraph.experiments.protocol import ALPHAS, BETAS
 from heatgraph.metrics import best_cut, edge_scores
 from heatgraph.selection.cut import mixture_cut, otsu, typical_cut
 
 Array = NDArray[np.float64]
 
-MODELS = {"rbf": (2.5, 4.0), "er": (2.5, 4.0), "ba": (1.0, 4.0)}
 NOISES = {"clean": 0.0, "noisy": 0.02}
 SEEDS = range(10)
 COLUMNS = [f"{kind.upper()} {noise}" for noise in NOISES for kind in MODELS]
-PAPER = (0.9779, 0.9303, 0.9147, 0.9429, 0.8217, 0.8155)
-ALPHAS = 10.0 ** np.arange(1.0, -6.1, -0.5)
-BETAS = (1.0, 0.1, 0.01)
-PAPER_CUT = 1e-4
+PAPER = [table[kind, "heat"].f_measure for table in TABLES.values() for kind in MODELS]
 STARTS = ((0.1, 0.2), (1.0, 3.0), (2.0, 6.0), (5.0, 20.0))
 
 
@@ -47,7 +47,7 @@ CUTS = {
     "mixture of noise and edges": mixture_cut,
     "geometric mean of the two": lambda w: np.sqrt(typical_cut(w) * mixture_cut(w)),
     "Otsu": otsu,
-    "the paper's 1e-4": lambda w: PAPER_CUT,
+    "the paper's 1e-4": lambda w: CUT,
 }
 
 
@@ -86,22 +86,12 @@ def by_vote(kind: str, noise: str, seed: int) -> float:
 def with_truth(kind: str, noise: str, seed: int) -> Array:
     """ORACLE.  F of the paper's problem at its true scales, over the paper's alphas and betas."""
     graph, X = example(kind, noise, seed)
-    scores = np.empty((len(ALPHAS), len(BETAS)))
-    for column, beta in enumerate(BETAS):
-        init: str | Graph = "random"
-        for row, alpha in enumerate(ALPHAS):
-            model = LearnHeat(
-                scales=MODELS[kind], learn_scales=False, alpha=alpha, beta=beta, atoms="raw",
-                init=init, random_state=seed, max_iter=300,
-                tol=1e-3,
-            )  # fmt: skip
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # far from the best parameters, not all converge
-                model.fit(X)
-            init = model.weights_
-            learned = model.weights_.cut(weight=PAPER_CUT)
-            scores[row, column] = edge_scores(graph, learned).f_measure
-    return scores
+    start = np.random.default_rng(seed).random(20 * 19 // 2)
+    problem = Problem(graph, X, np.empty(0), MODELS[kind], start * (10.0 / start.sum()))
+    grid = [(alpha, beta) for alpha in ALPHAS for beta in BETAS]
+    learned = [as_graph(w, 20, CUT) for w, _ in heat_path(problem, grid)]
+    scores = [edge_scores(graph, cut).f_measure for cut in learned]
+    return np.array(scores).reshape(len(ALPHAS), len(BETAS))
 
 
 def from_starts(kind: str, noise: str, seed: int) -> tuple[float, float]:
