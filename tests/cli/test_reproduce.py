@@ -65,3 +65,19 @@ def test_an_interruption_says_that_one_can_go_on(run, toy, tmp_path, monkeypatch
 
     monkeypatch.setattr(Experiment, "run", stop)
     assert "goes on" in run("reproduce", "one", "-o", tmp_path, code=130).stderr
+
+
+def test_of_several_one_that_fails_does_not_stop_the_others(run, toy, tmp_path, monkeypatch):
+    real = Experiment.run
+
+    def fail(self, settings):
+        if self.name == "one":
+            raise FileNotFoundError("there is no data set")
+        return real(self, settings)
+
+    monkeypatch.setattr(Experiment, "run", fail)
+    done = run("reproduce", "all", "-o", tmp_path, "--json", code=2)
+    assert "one: there is no data set" in done.stderr
+    summary = json.loads(done.stdout)
+    assert summary["experiments"].keys() == {"two"}
+    assert summary["failed"].keys() == {"one"}

@@ -21,7 +21,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from heatgraph.cli.console import INTERRUPTED, Voice, columns, errors_reported
+from heatgraph.cli.console import ERROR, INTERRUPTED, Voice, columns, errors_reported
 from heatgraph.cli.options import DebugFlag, ForceFlag, JsonFlag, QuietFlag
 from heatgraph.experiments import (
     EXPERIMENTS,
@@ -117,6 +117,8 @@ def reproduce(
             voice.warn("stopped; what is finished is kept, and the same command goes on from there")
             raise typer.Exit(INTERRUPTED) from None
         voice.show(summary, _human(summary, output))
+        if summary["failed"]:
+            raise typer.Exit(ERROR)
 
 
 def _list(voice: Voice) -> None:
@@ -151,26 +153,46 @@ def _check_replacing(
 def _run(
     experiments: Sequence[Experiment], output: Path, settings: Settings, voice: Voice
 ) -> dict[str, Any]:
-    """Run them one by one, each written as soon as it is there."""
-    results = {}
+    """Run them one by one, each written as soon as it is there.
+
+    Of several, one that fails, for want of a data set say, does not keep the others from running.
+    """
+    results, failed = {}, {}
     for experiment in experiments:
-        with _progress(experiment.name, voice) as report, voice.warnings_told():
-            outcome = experiment.run(replace(settings, report=report))
-            files = write_outcome(
-                outcome,
-                output / experiment.name,
-                settings=settings,
-                code=code_version(f"heatgraph.experiments.{experiment.module}"),
-                replace=True,
-            )
-        results[experiment.name] = {
-            "title": outcome.title,
-            "numbers": dict(outcome.numbers),
-            "files": [str(path) for path in files],
-        }
+        try:
+            results[experiment.name] = _run_one(experiment, output, settings, voice)
+        except (ValueError, OSError, ImportError) as error:
+            if len(experiments) == 1:
+                raise
+            failed[experiment.name] = str(error)
+            voice.warn(f"error: {experiment.name}: {error}")
     with write_atomically(output / "index.md", "w") as file:
         file.write(collect_pages(output, EXPERIMENTS, "Results"))
-    return {"command": "reproduce", "asked": settings.asked(), "experiments": results}
+    return {
+        "command": "reproduce",
+        "asked": settings.asked(),
+        "experiments": results,
+        "failed": failed,
+    }
+
+
+def _run_one(
+    experiment: Experiment, output: Path, settings: Settings, voice: Voice
+) -> dict[str, Any]:
+    with _progress(experiment.name, voice) as report, voice.warnings_told():
+        outcome = experiment.run(replace(settings, report=report))
+        files = write_outcome(
+            outcome,
+            output / experiment.name,
+            settings=settings,
+            code=code_version(f"heatgraph.experiments.{experiment.module}"),
+            replace=True,
+        )
+    return {
+        "title": outcome.title,
+        "numbers": dict(outcome.numbers),
+        "files": [str(path) for path in files],
+    }
 
 
 def _human(summary: dict[str, Any], output: Path) -> list[Any]:

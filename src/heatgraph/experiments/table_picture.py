@@ -24,7 +24,7 @@ LEGEND = (
     "▲ above the paper's figure, ▼ below it, = within one standard deviation of it; of a weight "
     "error, less is better"
 )
-LABEL, ROW = 2.55, 0.55  # width of the labels in columns, height of a row in inches
+LABEL, ROW = 2.75, 0.55  # width of the labels in columns, height of a row in inches
 
 
 def draw_table(lines: Sequence[Line], title: str) -> Figure:
@@ -37,8 +37,11 @@ def draw_table(lines: Sequence[Line], title: str) -> Figure:
     ax.set_title(title, fontsize=14, loc="left")
     for column, name in enumerate(TITLES):
         ax.text(column + 0.5, -0.35, name, ha="center", va="center", fontsize=12, weight="bold")
+    most = max(len(line.scores) for line in lines)
     for row, line in enumerate(lines):
-        _draw_line(ax, row, line, first=row == 0 or lines[row - 1].graph != line.graph)
+        fewer = "" if len(line.scores) == most else f", {len(line.scores)} graphs"
+        label = line.protocol + fewer
+        _draw_line(ax, row, line, label, first=row == 0 or lines[row - 1].graph != line.graph)
     handles = [
         Patch(facecolor=COLOURS[key], edgecolor="0.6", label=text)
         for key, text in (
@@ -51,13 +54,13 @@ def draw_table(lines: Sequence[Line], title: str) -> Figure:
     return figure
 
 
-def _draw_line(ax: Axes, row: int, line: Line, *, first: bool) -> None:
+def _draw_line(ax: Axes, row: int, line: Line, label: str, *, first: bool) -> None:
     if first:
         ax.plot([-LABEL, len(SCORES)], [row, row], color=INK, lw=1.5, zorder=3, clip_on=False)
         name = NAMES[line.graph]
         ax.text(-LABEL + 0.03, row + 0.5, name, va="center", fontsize=14, weight="bold")
     ax.text(-LABEL + 0.42, row + 0.5, line.method, va="center", fontsize=13)
-    ax.text(-0.08, row + 0.5, line.protocol, va="center", ha="right", fontsize=12, style="italic")
+    ax.text(-0.08, row + 0.5, label, va="center", ha="right", fontsize=12, style="italic")
     for column, score in enumerate(SCORES):
         colour = COLOURS[_judged(line, score)]
         ax.add_patch(Rectangle((column, row), 1, 1, facecolor=colour, edgecolor="white", lw=2))
@@ -77,10 +80,10 @@ def _judged(line: Line, score: str) -> str:
 
 def markdown_table(lines: Sequence[Line]) -> str:
     """The same in Markdown: mean ± deviation, and the paper's figure in parentheses."""
-    head = ["graph", "method", "protocol", *TITLES]
+    head = ["graph", "method", "protocol", "graphs", *TITLES]
     rows = [head, ["---"] * len(head)]
     for line in lines:
-        cells = [NAMES[line.graph], line.method, line.protocol]
+        cells = [NAMES[line.graph], line.method, line.protocol, str(len(line.scores))]
         for score in SCORES:
             text = f"{getattr(line.mean, score):.3f} ± {getattr(line.std, score):.3f}"
             if line.paper is not None:
