@@ -71,3 +71,12 @@ def test_keys_depend_on_function_and_parameters():
 def test_an_unknown_backend_is_named():
     with pytest.raises(ValueError, match="carrier pigeon"):
         sweep(draw, CELLS, Settings(n_jobs=2, backend="carrier pigeon"))
+
+
+def test_a_cluster_gives_the_same_numbers():
+    distributed = pytest.importorskip("distributed", reason="needs the extra dask")
+    one = sweep(draw, CELLS, Settings())
+    # Threads of this process, which can import the tests' functions.
+    with distributed.LocalCluster(n_workers=1, processes=False, dashboard_address=None) as cluster:
+        address = cluster.scheduler_address
+        assert one == sweep(draw, CELLS, Settings(backend="dask", scheduler=address))
