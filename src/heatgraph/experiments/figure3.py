@@ -155,7 +155,7 @@ def _page(lines: Lines, sizes: Sequence[int], settings: Settings) -> str:
     for protocol in ("oracle", "no truth"):
         for method, name in METHODS.items():
             row = [lines[method, size, protocol] for size in sizes]
-            cells = " | ".join(f"{x.mean.f_measure:.3f} ± {x.std.f_measure:.3f}" for x in row)
+            cells = " | ".join(x.shown("f_measure") for x in row)
             rows.append(f"| {name} | {protocol} | {len(row[0].scores)} | {cells} |")
     body = "\n".join(rows)
     return f"""# {TITLE}

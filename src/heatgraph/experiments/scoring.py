@@ -47,6 +47,11 @@ class Line:
         spread = self.scores.std(axis=0, ddof=1) if n > 1 else np.zeros(len(SCORES))
         return EdgeScores(*spread.tolist())
 
+    def shown(self, score: str) -> str:
+        """The mean, and the standard deviation where there are several graphs."""
+        mean, std = getattr(self.mean, score), getattr(self.std, score)
+        return f"{mean:.3f} ± {std:.3f}" if len(self.scores) > 1 else f"{mean:.3f}"
+
     def verdict(self, score: str) -> str:
         """``"above"`` the paper's figure, ``"below"`` it, or ``"within"`` a standard deviation."""
         if self.paper is None:

@@ -64,9 +64,8 @@ def _draw_line(ax: Axes, row: int, line: Line, label: str, *, first: bool) -> No
     for column, score in enumerate(SCORES):
         colour = COLOURS[_judged(line, score)]
         ax.add_patch(Rectangle((column, row), 1, 1, facecolor=colour, edgecolor="white", lw=2))
-        mean, std = getattr(line.mean, score), getattr(line.std, score)
         centred: dict[str, Any] = {"ha": "center", "va": "center"}
-        ax.text(column + 0.5, row + 0.31, f"{mean:.3f} ± {std:.3f}", fontsize=13, **centred)
+        ax.text(column + 0.5, row + 0.31, line.shown(score), fontsize=13, **centred)
         if line.paper is not None:
             text = f"{MARKS[line.verdict(score)]} paper {getattr(line.paper, score):.3f}"
             ax.text(column + 0.5, row + 0.73, text, fontsize=11, color="0.25", **centred)
@@ -85,7 +84,7 @@ def markdown_table(lines: Sequence[Line]) -> str:
     for line in lines:
         cells = [NAMES[line.graph], line.method, line.protocol, str(len(line.scores))]
         for score in SCORES:
-            text = f"{getattr(line.mean, score):.3f} ± {getattr(line.std, score):.3f}"
+            text = line.shown(score)
             if line.paper is not None:
                 text += f" {MARKS[line.verdict(score)]} ({getattr(line.paper, score):.3f})"
             cells.append(text)
