@@ -115,7 +115,7 @@ def _alike(true: list[Part], found: list[Part]) -> list[Part]:
 def _figure(
     graph: Graph, learned: Graph, signal: Array, true: list[Part], found: list[Part]
 ) -> Figure:
-    figure = Figure(figsize=(13.0, 5.2), layout="constrained")
+    figure = Figure(figsize=(13.0, 5.6), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.subplots(2, 1 + N_SOURCES, squeeze=False)
     top = float(np.abs(signal).max())
@@ -131,7 +131,7 @@ def _figure(
             image = _balls(ax, drawn, places, part.heat, top)
             ax.scatter(*places[part.node], s=330, facecolors="none", edgecolors=VERMILION, lw=2.2)
             ax.set_title(
-                f"node {part.node}, τ {part.scale:.2g}, strength {part.strength:+.2g}", fontsize=11
+                f"node {part.node}, τ {part.scale:.2f}\nstrength {part.strength:+.2f}", fontsize=12
             )
     bar = figure.colorbar(image, ax=axes, shrink=0.7, aspect=30)
     bar.set_label("heat", fontsize=12)

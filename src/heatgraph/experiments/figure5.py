@@ -145,14 +145,18 @@ def _figure(table: pd.DataFrame) -> Figure:
     FigureCanvasAgg(figure)
     axes = figure.subplots(1, 2)
     labels = ("F-measure of the codes", f"sources among the {N_ATOMS} largest codes")
-    for ax, measure, label, top in zip(axes, MEASURES, labels, (1.05, N_ATOMS * 1.05), strict=True):
+    for ax, measure, label, most in zip(axes, MEASURES, labels, (1.0, N_ATOMS), strict=True):
         for k, curve in enumerate(CURVES):
             rows = table[(table["curve"] == curve) & (table["measure"] == measure)]
             ax.errorbar(
                 # Side by side, so that no bar hides another.
                 rows["tau"] * 1.05 ** (k - 1),
                 rows["mean"],
-                yerr=rows["std"],
+                # No bar beyond what a measure can be.
+                yerr=[
+                    np.minimum(rows["std"], rows["mean"]),
+                    np.minimum(rows["std"], most - rows["mean"]),
+                ],
                 color=COLOURS[k],
                 marker=MARKERS[k],
                 markersize=8,
@@ -164,7 +168,7 @@ def _figure(table: pd.DataFrame) -> Figure:
         ax.set_xscale("log")
         ax.set_xticks(TAUS, [f"{tau:.2g}" for tau in TAUS])
         ax.minorticks_off()
-        ax.set_ylim(0.0, top)
+        ax.set_ylim(0.0, 1.05 * most)
         ax.set_xlabel("diffusion time tau", fontsize=13)
         ax.set_ylabel(label, fontsize=13)
         ax.tick_params(labelsize=12)
@@ -214,12 +218,17 @@ def _verdict(table: pd.DataFrame) -> str:
         for measure in MEASURES
     )
     falls = bool(f[0] > f[-1] and located[0] > located[-1])
-    steadily = bool((np.diff(f) <= 0.01).all() and (np.diff(located) <= 0.01).all())
-    how = "steadily" if steadily else "though not at every step"
+    free, ranked = (
+        table[(table["curve"] == "learned graph, no truth") & (table["measure"] == measure)]["mean"]
+        for measure in MEASURES
+    )
     return (
         "The paper concludes that the sources are recovered well while tau is low and that both "
         f"measures fall as it grows. This {'holds' if falls else 'does not hold'}: on the learned "
         f"graphs F goes from {f[0]:.2f} at tau {TAUS[0]:.3g} to {f[-1]:.2f} at {TAUS[-1]:.3g}, and "
-        f"of {N_ATOMS} sources {located[0]:.2f} and {located[-1]:.2f} are among the largest codes"
-        f"{', ' + how if falls else ''}."
+        f"of {N_ATOMS} sources {located[0]:.2f} and {located[-1]:.2f} are among the largest "
+        f"codes. Without the truth the largest codes are as telling ({ranked.iloc[0]:.2f} to "
+        f"{ranked.iloc[-1]:.2f}), but there are too many beside them (F {free.min():.2f} to "
+        f"{free.max():.2f}): hidden entries are predicted no worse by a small penalty, which "
+        "leaves many small codes."
     )
