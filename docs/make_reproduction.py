@@ -8,15 +8,17 @@ Writes docs/reproduction.md and the pictures in docs/_static/reproduction.
 from __future__ import annotations
 
 import json
-import shutil
 import sys
 from pathlib import Path
+
+from PIL import Image
 
 from heatgraph.experiments.writing import RESULTS, collect_pages
 
 DOCS = Path(__file__).parent
 PICTURES = DOCS / "_static" / "reproduction"
 NAMES = ("table1", "table2", "figure1", "figure2", "figure3", "figure4", "figure5")
+WIDTH = 1500
 KINDS = {"rbf": "RBF", "er": "ER", "ba": "BA"}
 INTRODUCTION = """\
 Thanou, Dong, Kressner and Frossard, *Learning heat diffusion graphs* (2017), computed anew: every
@@ -64,14 +66,22 @@ def main(results: Path, command: str, time: str = "") -> None:
     title = "The paper, reproduced"
     body = collect_pages(results, NAMES, title, "_static/reproduction/")
     introduction = INTRODUCTION.format(
-        command=command, time=f"{time} " if time else "", rows="\n".join(rows)
+        command=command, time=f"{time.strip()} " if time else "", rows="\n".join(rows)
     )
     heading = f"# {title}\n\n"
     (DOCS / "reproduction.md").write_text(heading + introduction + "\n" + body.split("\n", 2)[2])
     PICTURES.mkdir(parents=True, exist_ok=True)
     for name in NAMES:
         for picture in (results / name).glob("*.png"):
-            shutil.copy(picture, PICTURES)
+            _shrink(picture)
+
+
+def _shrink(picture: Path) -> None:
+    """Copy a picture: flat colours need but a palette, and a page no more width."""
+    with Image.open(picture) as image:
+        small = image.convert("RGB")
+        small.thumbnail((WIDTH, 10 * WIDTH), Image.Resampling.LANCZOS)
+        small.quantize(128, dither=Image.Dither.NONE).save(PICTURES / picture.name, optimize=True)
 
 
 if __name__ == "__main__":
