@@ -143,7 +143,7 @@ def write_pictures(
     folder: Path, example: Example, model: LearnHeat, sources: NDArray[np.float64], voice: Voice
 ) -> None:
     """The learned graph beside the true one, and the sources that were found."""
-    figure = Figure(figsize=(8.6, 4.0), layout="constrained")
+    figure = Figure(figsize=(8.6, 4.9), layout="constrained")
     FigureCanvasAgg(figure)
     plot_laplacians([example.graph, model.graph_], ["true", "learned"], figure.subplots(1, 2))
     figure.savefig(folder / "comparison.png", dpi=DPI)

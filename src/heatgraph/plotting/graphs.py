@@ -186,7 +186,9 @@ def plot_laplacians(
         raise ValueError("graphs must be one or more, all with the same number of nodes")
     if titles is not None and len(titles) != len(graphs):
         raise ValueError(f"titles must be one a graph, got {len(titles)} for {len(graphs)}")
-    panels = new_row(len(graphs)) if ax is None else list(ax)
+    # Names below the columns need room of their own.
+    height = 4.6 if _named(graphs[0]) else 3.6
+    panels = new_row(len(graphs), height) if ax is None else list(ax)
     if len(panels) != len(graphs):
         raise ValueError(f"ax must be one a graph, got {len(panels)} for {len(graphs)}")
     top = max((float(graph.weights.max(initial=0.0)) for graph in graphs), default=0.0) or 1.0
@@ -199,8 +201,13 @@ def plot_laplacians(
     return panels
 
 
+def _named(graph: Graph) -> bool:
+    """Whether the rows of its matrix have names, and few enough to be written."""
+    return graph.names is not None and graph.n_nodes <= MAX_NAMES
+
+
 def _name_rows(ax: Axes, graph: Graph, *, first: bool) -> None:
-    if graph.names is None or graph.n_nodes > MAX_NAMES:
+    if not _named(graph):
         ax.set_xlabel("node")
         ax.set_ylabel("node" if first else "")
         for axis in (ax.xaxis, ax.yaxis):

@@ -33,11 +33,13 @@ def new_axes(width: float, height: float) -> Axes:
     return plt.subplots(figsize=(width, height), layout="constrained")[1]
 
 
-def new_row(n: int) -> list[Axes]:
+def new_row(n: int, height: float = 3.6) -> list[Axes]:
     """``n`` axes side by side."""
     import matplotlib.pyplot as plt
 
-    _, axes = plt.subplots(1, n, figsize=(3.4 * n + 0.9, 3.6), layout="constrained", squeeze=False)
+    _, axes = plt.subplots(
+        1, n, figsize=(3.4 * n + 0.9, height), layout="constrained", squeeze=False
+    )
     return list(axes[0])
 
 
