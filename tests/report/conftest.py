@@ -101,15 +101,21 @@ class Opened:
 
     def click_at(self, x, y, *, on="graph"):
         """Click where a picture has the point (x, y) of its data."""
+        self.page.mouse.click(*self.place(x, y, on))
+
+    def point_at(self, x, y, *, on="graph"):
+        self.page.mouse.move(*self.place(x, y, on))
+
+    def place(self, x, y, on):
+        """Where on the screen a picture has the point (x, y) of its data."""
         self.page.eval_on_selector(f"#{on}", "box => box.scrollIntoView({block: 'center'})")
-        place = self.page.evaluate(
+        return self.page.evaluate(
             "([name, x, y]) => { const m = Bokeh.documents.at(-1).get_model_by_name(name);"
             " const v = Bokeh.index.find_one(m); const box = v.el.getBoundingClientRect();"
             " const f = v.frame; return [box.left + f.x_scale.compute(x),"
             " box.top + f.y_scale.compute(y)] }",
             [on, x, y],
         )
-        self.page.mouse.click(*place)
 
     def check_quiet(self, path):
         """Nothing but the file was asked for, and nothing went wrong."""

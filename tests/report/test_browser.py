@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 from heatgraph import Graph
+from heatgraph.cli.demo import TOWNS, make_example
 from heatgraph.datasets import make_graph
 from heatgraph.report import write_report
 from heatgraph.report.heat import diffuse
@@ -76,13 +77,27 @@ def test_the_demo_answers(open_page, demo_page):
     opened.check_quiet(demo_page)
 
 
-def test_the_demo_stands_on_its_coordinates(open_page, demo_page, demo_folder):
-    true = Graph.load(demo_folder / "graph.graphml")
+def test_the_demo_stands_on_its_coordinates(open_page, demo_page):
+    nodes = open_page(demo_page).data("nodes")
+    assert nodes["name"] == TOWNS
+    assert np.allclose(np.column_stack([nodes["x"], nodes["y"]]), make_example().graph.coordinates)
+
+
+def test_pointing_shows_one_thing(open_page, demo_page):
     opened = open_page(demo_page)
-    assert opened.data("nodes")["name"] == list(true.names)
-    assert opened.page.evaluate(
-        "Bokeh.documents.at(-1).get_model_by_name('graph').below[0].axis_label === 'x'"
-    )
+    nodes, edges = opened.data("nodes"), opened.data("edges")
+    tips = opened.page.locator(".bk-tooltip-content")
+    for point, text in (
+        ((nodes["x"][5], nodes["y"][5]), "Fairford"),
+        (
+            (0.5 * (edges["x0"][3] + edges["x1"][3]), 0.5 * (edges["y0"][3] + edges["y1"][3])),
+            f"{edges['from'][3]} \u2013 {edges['to'][3]}",
+        ),
+    ):
+        opened.point_at(*point)
+        tips.first.wait_for()
+        assert tips.count() == 1
+        assert text in tips.first.inner_text()
 
 
 def test_hostile_names_are_text(open_page, hostile, hostile_page):

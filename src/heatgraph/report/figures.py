@@ -40,7 +40,7 @@ NARROWEST = 250  # cells of the matrix that are still seen, on a side
 BARS = 40
 STEEP = 30.0
 SPAN = 1e5  # of weights in the histogram; what is lighter is in its first bar
-EDGE_TIP = [("edge", "@from \u2013 @to"), ("weight", "@weight{0.[0000]}"), ("found", "@found")]
+EDGE_TIP = [("edge", "@from \u2013 @to"), ("weight", "@weight{0.[0000]}")]
 NODE_TIP = [("node", "@name"), ("value", "@shown")]
 
 
@@ -48,7 +48,7 @@ def pictures(model: Any, content: Content) -> dict[str, figure]:
     """The figures, by the name of the place that the page has for each."""
     edges = ColumnDataSource(name="edges", data=_empty(EDGE_COLUMNS))
     drawn = {
-        "graph": _graph(content.places, edges),
+        "graph": _graph(content, edges),
         "histogram": _histogram(content),
         "matrix": _matrix(content, edges),
     }
@@ -63,7 +63,8 @@ def pictures(model: Any, content: Content) -> dict[str, figure]:
     return drawn
 
 
-EDGE_COLUMNS = "x0 y0 x1 y1 row column width ink weight from to found"
+# The segment (a, b) to (c, d) is the middle of an edge: what a pointer hits, clear of the nodes.
+EDGE_COLUMNS = "x0 y0 x1 y1 a b c d row column width ink weight from to found"
 
 
 def _empty(columns: str) -> dict[str, list[float]]:
@@ -100,8 +101,9 @@ def _tag(model: Any, kind: str, properties: str) -> None:
     model.tags = [*model.tags, kind, *properties.split()]
 
 
-def _graph(places: Places, edges: ColumnDataSource) -> figure:
+def _graph(content: Content, edges: ColumnDataSource) -> figure:
     """Edges, what is chosen of them, nodes, rings round sources, names; all empty yet."""
+    places = content.places
     made = _figure(
         "graph",
         520,
@@ -114,11 +116,11 @@ def _graph(places: Places, edges: ColumnDataSource) -> figure:
     )
     # Room for names at the border.
     made.x_range.range_padding = made.y_range.range_padding = 0.2
-    if places.axes is None:
+    if places.axes is not None and places.geographic:
+        made.xaxis.axis_label, made.yaxis.axis_label = places.axes
+    else:  # numbers that say nothing to a reader
         made.axis.visible = False
         made.grid.visible = False
-    else:
-        made.xaxis.axis_label, made.yaxis.axis_label = places.axes
     if places.outlines:
         xs, ys = zip(*(ring.T.tolist() for ring in places.outlines), strict=True)
         land = made.patches(xs, ys, line_width=0.7, line_alpha=0.4)
@@ -128,6 +130,7 @@ def _graph(places: Places, edges: ColumnDataSource) -> figure:
         "x0", "y0", "x1", "y1", line_width="width", line_alpha="ink", line_cap="round", source=edges
     )
     _tag(lines.glyph, "ink", "line_color")
+    touch = made.segment("a", "b", "c", "d", line_alpha=0.0, line_width=9, source=edges)
     chosen = made.segment(
         "x0",
         "y0",
@@ -160,14 +163,19 @@ def _graph(places: Places, edges: ColumnDataSource) -> figure:
     _names(made)
     # The nodes alone say what is in view, not the countries around them.
     made.x_range.renderers = made.y_range.renderers = [nodes]
-    for renderer in (lines, chosen, nodes, rings, mark):
+    for renderer in (lines, touch, chosen, nodes, rings, mark):
         renderer.nonselection_glyph = None
     made.add_tools(
-        HoverTool(renderers=[nodes], tooltips=NODE_TIP, description="values of nodes"),
-        HoverTool(renderers=[lines], tooltips=EDGE_TIP, description="weights of edges"),
-        TapTool(renderers=[nodes, lines]),
+        HoverTool(renderers=[nodes], tooltips=NODE_TIP, limit=1, description="nodes"),
+        HoverTool(renderers=[touch], tooltips=_edge_tip(content), limit=1, description="edges"),
+        TapTool(renderers=[nodes, touch]),
     )
     return made
+
+
+def _edge_tip(content: Content) -> list[tuple[str, str]]:
+    measured = [] if content.edges.confidence is None else [("found", "@found")]
+    return [*EDGE_TIP, *measured]
 
 
 def _nodes(made: figure, places: Places) -> Any:
@@ -288,7 +296,9 @@ def _matrix(content: Content, edges: ColumnDataSource) -> figure:
     for renderer in cells:
         renderer.glyph.fill_color = BLUE
         renderer.nonselection_glyph = None
-    made.add_tools(HoverTool(renderers=cells, tooltips=EDGE_TIP), TapTool(renderers=cells))
+    made.add_tools(
+        HoverTool(renderers=cells, tooltips=_edge_tip(content)), TapTool(renderers=cells)
+    )
     ends = np.concatenate([[0], content.borders]) - 0.5
     frames = made.quad(
         left=ends[:-1],

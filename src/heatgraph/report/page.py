@@ -286,7 +286,7 @@ def _data(content: Content) -> dict[str, Any]:
         "positive": _palette("PuOr_r", 0.5, 1.0),
         "signed": _palette("PuOr_r", 0.0, 1.0),
         "invitation": "Choose a node above, or click a node or an edge in the picture.",
-        "unmeasured": "How certain it is was not measured; n_bootstrap measures that.",
+        "unmeasured": "How certain it is was not measured; learning with n_bootstrap=50 would.",
     }
 
 

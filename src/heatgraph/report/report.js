@@ -39,7 +39,10 @@
   const doc = Bokeh.documents[Bokeh.documents.length - 1];
   const model = (name) => doc.get_model_by_name(name);
   const { x, y } = model("nodes").data;
-  if (innerWidth < 700) model("graph").height = Math.round(1.05 * innerWidth);
+  if (innerWidth < 700) { // a phone: no room for numbers along the axes
+    model("graph").height = Math.round(1.05 * innerWidth);
+    for (const axis of [...model("graph").below, ...model("graph").left]) axis.visible = false;
+  }
 
   // The colours of text and background, in pictures as on the page.
   const dark = matchMedia("(prefers-color-scheme: dark)");
@@ -63,6 +66,8 @@
   const edges = {
     x0: column((e) => x[from[e]]), y0: column((e) => y[from[e]]),
     x1: column((e) => x[to[e]]), y1: column((e) => y[to[e]]),
+    ...Object.fromEntries([["a", x, 0.2], ["b", y, 0.2], ["c", x, 0.8], ["d", y, 0.8]].map(([key, at, share]) =>
+      [key, column((e) => (1 - share) * at[from[e]] + share * at[to[e]])])),
     row: column((e) => rank[from[e]]), column: column((e) => rank[to[e]]),
     width: column((e) => 0.7 + (4.3 * weight[e]) / heaviest / Math.sqrt(1 + total / 4000)),
     ink: column((e) => 0.15 + (0.75 * weight[e]) / heaviest), weight: Array.from(weight),
