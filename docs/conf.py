@@ -1,7 +1,6 @@
 """Sphinx configuration."""
 
 import sys
-import warnings
 from importlib.metadata import version as installed_version
 from pathlib import Path
 
@@ -88,6 +87,4 @@ def write_example_report(app: object) -> None:
 
 
 def setup(app):
-    # A figure that an example leaves open is closed by the gallery.
-    warnings.filterwarnings("ignore", message="More than 20 figures")
     app.connect("builder-inited", write_example_report)

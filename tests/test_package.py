@@ -51,6 +51,11 @@ def test_wheel_ships_its_types(wheel_names):
     assert "heatgraph/py.typed" in wheel_names
 
 
+def test_wheel_ships_the_parts_of_the_page(wheel_names):
+    parts = {"page.html", "report.css", "report.js", "signals.html"}
+    assert {f"heatgraph/report/{part}" for part in parts} <= wheel_names
+
+
 def test_wheel_holds_the_package_and_nothing_else(wheel_names):
     metadata = f"heatgraph-{PROJECT['version']}.dist-info"
     assert {name.split("/")[0] for name in wheel_names} == {"heatgraph", metadata}

@@ -66,7 +66,9 @@ def test_learn_leaves_a_page(run, signals, tmp_path):
     done = run("learn", signals, "-o", out, "--tol", 1e-2, "--report", "--alpha", 0.05,
                "--beta", 0.01, "--json")  # fmt: skip
     assert str(out / "report.html") in json.loads(done.stdout)["files"]
-    assert "<h1>A learned graph</h1>" in (out / "report.html").read_text(encoding="utf-8")
+    assert "<h1>The graph learned from signals.csv</h1>" in (out / "report.html").read_text(
+        encoding="utf-8"
+    )
 
 
 def test_learn_without_bokeh_loses_nothing(run, signals, tmp_path, monkeypatch):

@@ -140,3 +140,11 @@ def test_bad_input(page, graph, make_model):
         page(graph, np.ones((2, 3)))
     with pytest.raises(ValueError, match="not fitted"):
         page(LearnHeat())
+
+
+def test_a_model_whose_sources_are_elsewhere(page, graph, make_model):
+    model = make_model(graph)
+    model.sources_ = None
+    data = json.loads(parts(page(model))[0][0])
+    assert data["labels"] == []
+    assert data["scales"] == [1.0, 3.0]

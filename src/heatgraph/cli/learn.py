@@ -146,7 +146,8 @@ def learn(
             fit(model, table, voice)
             write_fit(folder, model, table, voice)
             if report:
-                write_page(folder, model, table, voice)
+                title = f"The graph learned from {signals.name}"
+                write_page(folder, model, table, voice, title=title)
             summary = {"command": "learn", "signals_file": str(signals), **summary_of(model, table)}
             summary["files"] = [*listed(folder, output), str(output / "summary.json")]
             write_summary(folder, summary)

@@ -29,8 +29,9 @@ def lead(model: Any, content: Content) -> str:
     if isinstance(model, Graph):
         return f"A graph of {text}."
     text = f"A graph of {text}, learned by {type(model).__name__}"
-    if hasattr(model, "sources_"):
-        text += f" from {_count(len(model.sources_), 'signal')}"
+    sources = getattr(model, "sources_", None)
+    if sources is not None and len(sources):
+        text += f" from {_count(len(sources), 'signal')}"
     return text + "."
 
 

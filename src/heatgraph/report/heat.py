@@ -46,9 +46,10 @@ def show_signals(
 ) -> Shown | None:
     """What can be shown: the signals, or else what the model made of those it was learned from."""
     if signals is None:
-        if not hasattr(model, "sources_"):
+        # Signals that were never in memory leave no sources behind.
+        sources = getattr(model, "sources_", None)
+        if sources is None:
             return None
-        sources = model.sources_
     values = None if signals is None else np.asarray(signals, dtype=np.float64)
     if values is not None and (values.ndim != 2 or values.shape[1] != learned.n_nodes):
         raise ValueError(
