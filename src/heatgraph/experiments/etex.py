@@ -33,7 +33,7 @@ from heatgraph.experiments.etex_fits import (
 )
 from heatgraph.experiments.etex_page import page
 from heatgraph.experiments.prediction import Missed, dictionary_of, digest
-from heatgraph.experiments.style import COLOURS, INK, MARKERS, plain
+from heatgraph.experiments.style import COLOURS, INK, MARKERS, VERMILION, plain
 from heatgraph.experiments.sweep import sweep
 from heatgraph.graph import Graph
 from heatgraph.objective.heat import Signals
@@ -47,6 +47,7 @@ Array = NDArray[np.float64]
 TITLE = "ETEX: figures 6 and 7, and what the graph foretells"
 N_EDGES_SHOWN = 200
 MOMENTS = (4, 10, 16)  # 12, 30 and 48 hours after the first interval
+RELEASE = (-2.008, 48.058)  # Monterfil, west of Rennes
 ATOMS_KEPT = (1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20)
 SPARSITIES = np.geomspace(3e-4, 1.0, 40)  # of alpha, in units of the largest entry
 
@@ -222,7 +223,7 @@ def _median_length(graph: Graph) -> float:
 
 
 def _figure6(data: PlacedSignals, learned: Graph, settings: Settings) -> Figure:
-    figure = Figure(figsize=(13.5, 5.2), layout="constrained")
+    figure = Figure(figsize=(13.5, 4.5), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.subplots(1, 3)
     strong = learned.cut(n_edges=N_EDGES_SHOWN)
@@ -235,10 +236,12 @@ def _figure6(data: PlacedSignals, learned: Graph, settings: Settings) -> Figure:
             values=row.to_numpy(),
             outlines=outlines,
             ax=ax,
-            names=["Rennes" if code == "F21" else "" for code in row.index],
+            names=[""] * len(row),
             norm=norm,
             node_size=30,
         )
+        ax.plot(*RELEASE, "*", color=VERMILION, markeredgecolor=INK, markersize=15, zorder=4)
+        ax.annotate("released here", RELEASE, (-4.6, 43.6), arrowprops={"arrowstyle": "-"})
         ax.set_title(f"{data.signals.index[moment]:%d October %H:%M} UTC", fontsize=13)
     bar = figure.colorbar(
         ScalarMappable(norm, "cividis"), ax=list(axes), shrink=0.75, extend="max", aspect=30
@@ -260,6 +263,7 @@ def _figure7(curves: pd.DataFrame) -> Figure:
             linewidth=1.8,
             label=name,
         )
+    ax.set_xticks(ATOMS_KEPT)
     ax.set_xlabel("atoms kept a signal")
     ax.set_ylabel("share of the energy left")
     ax.legend(frameon=False)
@@ -271,7 +275,7 @@ def _figure_prediction(predicted: pd.DataFrame) -> Figure:
     """One panel a protocol, the square-root scale, a bar of one standard error each side."""
     figure = Figure(figsize=(12.5, 4.6), layout="constrained")
     FigureCanvasAgg(figure)
-    axes = figure.subplots(1, len(PROTOCOLS), sharey=True)
+    axes = figure.subplots(1, len(PROTOCOLS), sharex=True, sharey=True)
     titles = {
         "entries": "a fifth of the entries hidden",
         "steps": "every fifth time step held out",

@@ -122,10 +122,7 @@ def _figure_errors(table: pd.DataFrame, names: tuple[str, ...]) -> Figure:
         )
     ax.set_yticks(range(len(names)), [TREATMENTS[name] for name in names])
     ax.invert_yaxis()
-    ax.set_xscale("log")
-    ticks = [0.5, 1, 2, 4]
-    ax.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
-    ax.minorticks_off()
+    ax.set_xlim(left=0.0)
     ax.set_xlabel("error at the hidden stations, kelvin (root mean square)")
     figure.legend(loc="outside lower center", ncols=3, frameon=False)
     plain(ax)
@@ -134,14 +131,14 @@ def _figure_errors(table: pd.DataFrame, names: tuple[str, ...]) -> Figure:
 
 def _maps(graphs: dict[tuple[str, str], Graph], settings: Settings) -> Figure:
     shown = [key for key in graphs if key[0] in SHOWN]
-    figure = Figure(figsize=(13.0, 4.6 * ((len(shown) + 1) // 2)), layout="constrained")
+    figure = Figure(figsize=(10.5, 5.2 * ((len(shown) + 1) // 2)), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.subplots((len(shown) + 1) // 2, 2, squeeze=False).ravel()
     outlines = country_outlines(settings.data_home)
     for ax, (treatment, method) in zip(axes, shown, strict=True):
         graph = graphs[treatment, method]
         plot_map(graph, outlines=outlines, ax=ax, names=[""] * graph.n_nodes, node_size=24)
-        ax.set_title(f"{method}: {TREATMENTS[treatment]}, {graph.n_edges} edges", fontsize=12)
+        ax.set_title(f"{method}, {graph.n_edges} edges:\n{TREATMENTS[treatment]}", fontsize=12)
     return figure
 
 
