@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from heatgraph.experiments.base import Outcome, Readings, Settings
 from heatgraph.experiments.cells import no_truth, path
@@ -25,6 +26,8 @@ from heatgraph.experiments.sweep import sweep
 from heatgraph.experiments.table_picture import LEGEND, NAMES, draw_table, markdown_table
 
 __all__ = ["Row", "run"]
+
+Array = NDArray[np.float64]
 
 TITLES = {
     "table1": "Table 1: graphs learned from clean signals",
@@ -315,14 +318,20 @@ def _verdict(name: str, lines: Sequence[Line]) -> str:
         if f[kind, "smooth"] < min(f[kind, "LearnHeat"], f[kind, "templates, within ε"])
     ]
     ahead = [k for k in MODELS if f[k, "LearnHeat"] >= f[k, "templates, within ε"]]
-    free = [k for k in MODELS if f[k, "LearnHeat()"] >= f[k, "LearnHeat"]]
+    rows = {(line.graph, line.method): line.scores[:, 0] for line in lines}
+    free = [k for k in MODELS if _as_good(rows[k, "LearnHeat()"], rows[k, "LearnHeat"])]
     return (
         f"**LearnHeat, tuned by the truth, is at or above the paper's F on {len(reached)} of "
         f"{len(heat)} models** ({each}). {_listed(worst, 'The smooth model is the worst')}, as in "
         f"the paper. {_listed(ahead, 'LearnHeat is ahead of the templates within ε')} (in the "
         f"paper: {_in_paper(name)}; {_templates(lines)}). `LearnHeat()`, which knows no truth, is "
-        f"at or above the oracle on {len(free)} of {len(heat)} models."
+        f"at or above the oracle on the same graphs of {len(free)} of {len(heat)} models."
     )
+
+
+def _as_good(free: Array, oracle: Array) -> bool:
+    """Whether an estimator has at least the oracle's mean F, on the graphs that both have seen."""
+    return bool(free.mean() >= oracle[: len(free)].mean())
 
 
 def _listed(kinds: Sequence[str], claim: str) -> str:
@@ -338,7 +347,7 @@ def _templates(lines: Sequence[Line]) -> str:
         for line in own
         if line.paper
     )
-    return f"against the paper's, the templates as solved here have an F of {gaps}"
+    return f"the F of the templates, as they are solved here, differs from the paper's by {gaps}"
 
 
 def _in_paper(name: str) -> str:
