@@ -47,7 +47,9 @@ density which the paper's precision, recall and NMI imply; 0.02 is the *standard
 noise, because as a variance it would leave none of the 13 dB that the paper states; a new node of a
 BA graph attaches to *two* others, again by the density. `--rbf`, `--noise` and `--ba` take the
 others. The scales are held at their true values in the oracle runs of LearnHeat, because the
-paper's objective does not identify them ({{doc}}`mathematics`).
+paper's objective does not identify them ({{doc}}`mathematics`). The weight error is
+$\\|w - w^*\\| / \\|w^*\\|$; the paper does not define its own, and no definition tried matches all of
+its rows.
 """
 
 
