@@ -48,8 +48,8 @@ noise, because as a variance it would leave none of the 13 dB that the paper sta
 BA graph attaches to *two* others, again by the density. `--rbf`, `--noise` and `--ba` take the
 others. The scales are held at their true values in the oracle runs of LearnHeat, because the
 paper's objective does not identify them ({{doc}}`mathematics`). The weight error is
-$\\|w - w^*\\| / \\|w^*\\|$; the paper does not define its own, and no definition tried matches all of
-its rows.
+$\\|w - w^*\\| / \\|w^*\\|$; the paper does not define its own, and no definition tried matches
+all of its rows.
 """
 
 
