@@ -8,15 +8,16 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 ACCURACY := benchmarks/bench_accuracy.py
-BENCHMARKS := $(filter-out $(ACCURACY),$(sort $(wildcard benchmarks/bench_*.py)))
+DISTRIBUTED := benchmarks/bench_distributed.py
+BENCHMARKS := $(filter-out $(ACCURACY) $(DISTRIBUTED),$(sort $(wildcard benchmarks/bench_*.py)))
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow lint format bench bench-accuracy docs linkcheck build constraints clean
+.PHONY: help setup demo test test-slow lint format bench bench-accuracy bench-distributed docs linkcheck build constraints clean
 
 help:  ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(STAMP)  ## Create .venv and install heatgraph with everything for development
 
@@ -57,6 +58,9 @@ bench: setup  ## Run every benchmark of speed
 
 bench-accuracy: setup  ## Run the benchmark of accuracy on graphs that are known
 	$(BIN)/python -m $(subst /,.,$(basename $(ACCURACY)))
+
+bench-distributed: setup  ## Run the benchmark of signals on a cluster
+	$(BIN)/python -m $(subst /,.,$(basename $(DISTRIBUTED)))
 
 docs: setup  ## Build the documentation in docs/_build/html; a warning is an error
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html

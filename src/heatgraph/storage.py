@@ -139,7 +139,7 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> None:
     Notes
     -----
     A ``random_state`` that is a generator is not stored and comes back as None: it has no part in
-    what a fitted model computes.
+    what a fitted model computes.  Sources of signals that are not in memory are left out.
 
     Examples
     --------
@@ -162,7 +162,10 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> None:
     for attribute in kind.graphs:
         _put_graph(arrays, attribute, getattr(model, attribute))
     for attribute in kind.arrays:
-        arrays[attribute] = np.asarray(getattr(model, attribute), dtype="<f8")
+        value = getattr(model, attribute)
+        if not isinstance(value, np.ndarray):  # of signals that are not in memory
+            value = np.empty((0, *value.shape[1:]))
+        arrays[attribute] = np.asarray(value, dtype="<f8")
     parameters = {
         key: _encode(key, value, arrays)
         for key, value in model.get_params(deep=False).items()
@@ -391,7 +394,8 @@ def _check_shapes(kind: Kind, arrays: Mapping[str, NDArray[Any]], n_nodes: int) 
     for name, letters in kind.arrays.items():
         array = arrays[name]
         for letter, size in zip(letters, array.shape, strict=True):
-            if size < 1 or sizes.setdefault(letter, size) != size:
+            # No sources: the signals were not in memory.
+            if (size < 1 and letter != "M") or sizes.setdefault(letter, size) != size:
                 raise ValueError(
                     f"the field {name!r} has the shape {array.shape}, which does not go with the "
                     f"{n_nodes} nodes and the other fields"

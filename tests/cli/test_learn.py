@@ -322,3 +322,61 @@ class TestCheckpoint:
         line = refused(*given, "--tol", 1e-2)
         assert "is of another fit: tol is 0.01, there it was 0.001" in line
         assert not (tmp_path / "result").exists()
+
+
+class TestCluster:
+    def test_several_files_are_fitted_by_workers(self, run, frame, tmp_path, monkeypatch):
+        pytest.importorskip("distributed")
+        from contextlib import contextmanager
+
+        from distributed import Client
+
+        @contextmanager
+        def in_this_process(scheduler, n_workers, voice):
+            with Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address=":0"):
+                yield
+
+        monkeypatch.setattr("heatgraph.cli.learn.cluster", in_this_process)
+        frame.to_csv(tmp_path / "signals.csv", index=False)
+        for k, rows in enumerate((frame[:20], frame[20:])):
+            rows.to_parquet(tmp_path / f"{k}.parquet")
+        given = ("--alpha", 0.1, "--beta", 0.1, "--tol", 1e-2, "--json", "-q", "-o")
+        here = run("learn", tmp_path / "signals.csv", *given, tmp_path / "here")
+        there = run(
+            "learn", tmp_path / "0.parquet", tmp_path / "1.parquet", *given, tmp_path / "there"
+        )
+        one, other = (json.loads(done.stdout) for done in (here, there))
+        assert other["n_signals"] == len(frame)
+        assert other["objective"] == pytest.approx(one["objective"], rel=1e-10)
+        assert other["strongest_edges"][0]["source"] == one["strongest_edges"][0]["source"]
+        assert not (tmp_path / "there" / "sources.csv").exists()
+        assert (tmp_path / "there" / "model.npz").exists()
+
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            (("a.parquet", "b.parquet", "--method", "smooth"), "needs its signals in a single"),
+            (("a.parquet", "b.parquet", "--transpose"), "--transpose needs"),
+            (("0.parquet", "a.parquet"), "not a type of numbers"),
+            (("a.parquet", "signals.csv"), "have to be Parquet"),
+            (("no-*.parquet",), "there are no Parquet files"),
+        ],
+    )
+    def test_what_does_not_serve_is_said(
+        self, refused, frame, tmp_path, monkeypatch, arguments, message
+    ):
+        from contextlib import nullcontext
+
+        pytest.importorskip("dask.dataframe")
+        monkeypatch.setattr("heatgraph.cli.learn.cluster", lambda *args: nullcontext())
+        monkeypatch.chdir(tmp_path)
+        frame.to_parquet("a.parquet")
+        frame.to_parquet("b.parquet")
+        frame.assign(oslo="x").to_parquet("0.parquet")
+        frame.to_csv("signals.csv")
+        assert message in refused("learn", *arguments, "-q", "-o", "out")
+
+    def test_without_dask_it_says_so(self, refused, signals, tmp_path, monkeypatch):
+        monkeypatch.setitem(sys.modules, "distributed", None)
+        line = refused("learn", signals, "-q", "-o", tmp_path / "out", "--scheduler", "tcp://x:1")
+        assert 'pip install "heatgraph[dask]"' in line

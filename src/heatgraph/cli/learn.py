@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 import typer
+from joblib import effective_n_jobs
 
+from heatgraph.cli.cluster import ClusterTable, asks_for_cluster, cluster, read_parts
 from heatgraph.cli.console import INTERRUPTED, Voice, errors_reported
 from heatgraph.cli.options import (
     DebugFlag,
@@ -48,11 +52,14 @@ OPTIONS = {
     "random_state": "--seed",
 }
 PARAMETERS = ("alpha", "beta", "penalty", "eps")  # that a fit may have chosen
-SIGNALS = "Signals as CSV, Parquet or NPY: a row a signal, a column a node."
+SIGNALS = (
+    "Signals as CSV, Parquet or NPY: a row a signal, a column a node. Several Parquet files, or a "
+    "folder of them, are read by Dask."
+)
 
 
 def learn(
-    signals: Annotated[Path, typer.Argument(help=SIGNALS)],
+    signals: Annotated[list[Path], typer.Argument(help=SIGNALS)],
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the results.")],
     method: Annotated[
         str, typer.Option(help="What signals are taken to be: heat, smooth, templates or glasso.")
@@ -98,6 +105,9 @@ def learn(
     tol: Annotated[float | None, typer.Option(help="Residual to stop at.")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of what is drawn at random.")] = None,
     jobs: Annotated[int | None, typer.Option(help="Threads; -1 for all.")] = None,
+    scheduler: Annotated[
+        str | None, typer.Option(help="Address of a Dask scheduler, whose workers do the work.")
+    ] = None,
     report: Annotated[
         bool, typer.Option(help="Write report.html, a page to look at the result in.")
     ] = True,
@@ -138,17 +148,21 @@ def learn(
             tol=tol,
             random_state=seed,
         )
-        with result_folder(output, force) as folder:
-            table = read_signals(signals, TableOptions(index_column, transpose, header, decimal))
+        options = TableOptions(index_column, transpose, header, decimal)
+        with (
+            result_folder(output, force) as folder,
+            signals_of(signals, options, scheduler, jobs, method, voice) as table,
+        ):
             voice.note("; ".join(table.notes) + ".")
             if candidates is not None:
                 model.candidates = _candidates(candidates, table)
             fit(model, table, voice)
             write_fit(folder, model, table, voice)
-            if report:
-                title = f"The graph learned from {signals.name}"
+            if report and isinstance(table, SignalTable):
+                title = f"The graph learned from {signals[0].name}"
                 write_page(folder, model, table, voice, title=title)
-            summary = {"command": "learn", "signals_file": str(signals), **summary_of(model, table)}
+            files = " ".join(map(str, signals))
+            summary = {"command": "learn", "signals_file": files, **summary_of(model, table)}
             summary["files"] = [*listed(folder, output), str(output / "summary.json")]
             write_summary(folder, summary)
         if checkpoint is not None and model.status_ != Status.INTERRUPTED:
@@ -158,7 +172,26 @@ def learn(
         raise typer.Exit(INTERRUPTED)
 
 
-def fit(model: Any, table: SignalTable, voice: Voice) -> None:
+@contextmanager
+def signals_of(
+    paths: list[Path],
+    options: TableOptions,
+    scheduler: str | None,
+    jobs: int | None,
+    method: str,
+    voice: Voice,
+) -> Iterator[SignalTable | ClusterTable]:
+    """The signals, read here, or with the workers of a cluster for the time of the block."""
+    if not asks_for_cluster(paths, scheduler):
+        yield read_signals(paths[0], options)
+        return
+    if method != "heat":
+        raise ValueError(f"--method {method} needs its signals in a single file, read as a whole")
+    with cluster(scheduler, effective_n_jobs(-1 if jobs is None else jobs), voice):
+        yield read_parts(paths, options)
+
+
+def fit(model: Any, table: SignalTable | ClusterTable, voice: Voice) -> None:
     """Fit with a bar; Ctrl-C ends it with the best so far."""
     model.verbose = int(voice.shows_progress)
     with voice.warnings_told():
@@ -166,11 +199,11 @@ def fit(model: Any, table: SignalTable, voice: Voice) -> None:
     model.verbose = 0
 
 
-def summary_of(model: Any, table: SignalTable) -> dict[str, Any]:
+def summary_of(model: Any, table: SignalTable | ClusterTable) -> dict[str, Any]:
     """A fit, for a machine."""
     return {
         "method": next(name for name, kind in METHODS.items() if type(model) is kind),
-        "n_signals": len(table.values),
+        "n_signals": len(model.sources_ if table.values is None else table.values),
         "n_nodes": model.graph_.n_nodes,
         "n_edges": model.graph_.n_edges,
         "n_components": model.graph_.n_components(),
@@ -188,20 +221,24 @@ def _chosen(model: Any) -> dict[str, Any]:
     """The parameters that the fit used, and the sources where there are any."""
     chosen = {key: getattr(model, f"{key}_") for key in PARAMETERS if hasattr(model, f"{key}_")}
     if isinstance(model, LearnHeat):
-        per_signal = float(np.count_nonzero(model.sources_) / len(model.sources_))
-        chosen |= {"scales": model.scales_.tolist(), "sources_per_signal": per_signal}
+        chosen["scales"] = model.scales_.tolist()
+        if isinstance(model.sources_, np.ndarray):
+            n_sources = np.count_nonzero(model.sources_)
+            chosen["sources_per_signal"] = float(n_sources / len(model.sources_))
         if model.selection_ is not None:
             chosen["predicted"] = 1.0 - float(model.selection_["missed"].min())
     return chosen
 
 
-def human(model: Any, table: SignalTable) -> list[Any]:
+def human(model: Any, table: SignalTable | ClusterTable) -> list[Any]:
     """A fit, for a reader."""
     facts = summary_of(model, table)
     sources = ""
     if "scales" in facts:
         times = ", ".join(f"{tau:.3g}" for tau in facts["scales"])
-        sources = f", {facts['sources_per_signal']:.2g} sources each, at scales {times}"
+        each = facts.get("sources_per_signal")
+        counted = "" if each is None else f"{each:.2g} sources each, "
+        sources = f", {counted}at scales {times}"
     chosen = [f"{key} {facts[key]:.3g}" for key in PARAMETERS if key in facts]
     predicted = ""
     if "predicted" in facts:
@@ -286,12 +323,12 @@ def _edges(text: str | None) -> int | str | None:
     return int(text) if text is not None and text.isdecimal() else text
 
 
-def _candidates(text: str | None, table: SignalTable) -> Any:
+def _candidates(text: str | None, table: SignalTable | ClusterTable) -> Any:
     if text is None:
         return None
     if text.isdecimal() and not Path(text).exists():
         return int(text)
-    names = table.names or tuple(map(str, range(table.values.shape[1])))
+    names = table.names or tuple(map(str, range(table.n_nodes)))
     pairs = read_pairs(Path(text), names)
     if table.names is None:
         return [(int(one), int(other)) for one, other in pairs]

@@ -14,6 +14,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
+from heatgraph.cli.cluster import ClusterTable
 from heatgraph.cli.console import Voice, columns, to_json
 from heatgraph.cli.tables import SignalTable
 from heatgraph.files import write_atomically, write_folder
@@ -64,15 +65,18 @@ def result_folder(path: Path, force: bool) -> Iterator[Path]:
 def write_fit(
     folder: Path,
     model: Any,
-    table: SignalTable,
+    table: SignalTable | ClusterTable,
     voice: Voice,
     coordinates: NDArray[np.float64] | None = None,
 ) -> None:
-    """The model, the graph for other tools, the sources and the pictures."""
+    """The model, the graph for other tools, the sources and the pictures.
+
+    Not the sources of signals on a cluster, which are too many for a list.
+    """
     save_model(model, folder / MODEL)
     model.graph_.save(folder / "edges.csv")
     model.graph_.save(folder / "graph.graphml")
-    if hasattr(model, "sources_"):
+    if hasattr(model, "sources_") and isinstance(table, SignalTable):
         write_sources(folder / "sources.csv", source_rows(model, model.sources_, table))
     draw(
         folder / "graph.png",

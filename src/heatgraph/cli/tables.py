@@ -59,6 +59,10 @@ class SignalTable:
             return self.values
         return pd.DataFrame(self.values, columns=list(self.names))
 
+    @property
+    def n_nodes(self) -> int:
+        return int(self.values.shape[1])
+
     def label(self, signal: int) -> str:
         return str(signal) if self.labels is None else self.labels[signal]
 

@@ -220,7 +220,7 @@ def _expected(header: dict[str, Any]) -> dict[str, tuple[str, int]]:
     return fields
 
 
-def fingerprint(estimator: Any, X: NDArray[np.float64], names: Any) -> dict[str, str]:
+def fingerprint(estimator: Any, X: Any, names: Any) -> dict[str, str]:
     """What a fit computes from: its signals, its nodes, every parameter that has a part in it."""
     parameters = estimator.get_params(deep=False)
     shown = {key: _describe(value) for key, value in parameters.items() if key not in IRRELEVANT}

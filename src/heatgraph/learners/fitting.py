@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -15,8 +16,9 @@ from heatgraph.learners.parameters import HeatParameters, first_scales
 from heatgraph.objective.atoms import ATOMS
 from heatgraph.objective.heat import HeatObjective, Signals
 from heatgraph.selection.density import fit_for_edges
-from heatgraph.selection.penalties import Choice, choose
-from heatgraph.solvers.ensemble import ensemble_of
+from heatgraph.selection.elsewhere import choose_elsewhere
+from heatgraph.selection.penalties import Choice, Grid, choose
+from heatgraph.solvers.ensemble import Ensemble, ensemble_of
 from heatgraph.solvers.heat import keep_solution, recall, solve_heat
 from heatgraph.solvers.keeping import FORGETFUL, Keeper, Record
 from heatgraph.solvers.majorise import PENALTIES
@@ -56,18 +58,7 @@ def fit_heat(
     choice = None
     alpha, beta, tau = p.alphas[0], p.betas[0], p.starts[0]
     if p.grid is not None:
-        choice = choose(
-            p.objective(alpha, beta),
-            p.signals,
-            p.w,
-            p.grid,
-            penalty=p.penalty,
-            learn_scales=p.learn_scales,
-            rng=p.rng,
-            n_jobs=p.n_jobs,
-            report=report,
-            keeper=keeper.within("choice"),
-        )
+        choice = _choose(p, p.grid, p.objective(alpha, beta), report, keeper.within("choice"))
         alpha, beta = choice.alpha, choice.beta
         tau = next(start for start in p.starts if start.size == choice.n_scales)
 
@@ -80,6 +71,25 @@ def fit_heat(
     else:
         solution = at(beta)
     return Fit(solution, p.objective(alpha, beta), choice)
+
+
+def _choose(
+    p: HeatParameters,
+    grid: Grid,
+    objective: HeatObjective,
+    report: Callable[[int, int], None] | None,
+    keeper: Keeper,
+) -> Choice:
+    how: dict[str, Any] = {
+        "penalty": p.penalty,
+        "learn_scales": p.learn_scales,
+        "rng": p.rng,
+        "report": report,
+        "keeper": keeper,
+    }
+    if isinstance(p.signals, Signals):
+        return choose(objective, p.signals, p.w, grid, n_jobs=p.n_jobs, **how)
+    return choose_elsewhere(objective, p.signals, p.w, grid, **how)
 
 
 def _count(solution: Solution, wanted: int) -> int:
@@ -98,7 +108,7 @@ def _solve(
     kept = recall(keeper, objective, ensemble)
     if kept is not None:
         return kept
-    if p.solver == "paper":
+    if p.solver == "paper" and isinstance(p.signals, Signals):
         return solve_paper(
             p.signals.X,
             p.candidates,
@@ -173,15 +183,18 @@ def _first_fit(
 
 def refit_resamples(p: HeatParameters, fit: Fit, n: int, keeper: Keeper = FORGETFUL) -> list[Array]:
     """The weights of ``n`` fits of signals drawn with replacement."""
-    M = p.signals.X.shape[1]
-    draws = p.rng.integers(0, M, (n, M))
+    M = ensemble_of(p.signals).n_signals
     stages = [keeper.within(f"resample{k}") for k in range(n)]
     kept = [stage.get() for stage in stages]
-    fits = Parallel(n_jobs=p.n_jobs, return_as="generator")(
-        delayed(_refit)(p, fit, p.signals.take(draw))
-        for draw, record in zip(draws, kept, strict=True)
-        if record is None
-    )
+    # Every draw is made, so that those that follow are the same whatever was kept.
+    draws = (p.rng.integers(0, M, M) for _ in range(n))
+    missing = (draw for draw, record in zip(draws, kept, strict=True) if record is None)
+    if isinstance(p.signals, Signals):
+        fits = Parallel(n_jobs=p.n_jobs, return_as="generator")(
+            delayed(_refit)(p, fit, p.signals.take(draw)) for draw in missing
+        )
+    else:
+        fits = (refit(p, fit, p.signals.take(draw)) for draw in missing)
     weights = []
     for stage, record in zip(stages, kept, strict=True):
         weights.append(next(fits).w if record is None else record.arrays["w"])
@@ -195,10 +208,10 @@ def _refit(p: HeatParameters, fit: Fit, signals: Signals) -> Solution:
         return refit(p, fit, signals)
 
 
-def refit(p: HeatParameters, fit: Fit, signals: Signals) -> Solution:
+def refit(p: HeatParameters, fit: Fit, signals: Signals | Ensemble) -> Solution:
     """Fit other signals, a resample say, from where a fit ended, with its parameters."""
     objective = fit.objective
-    share = signals.X.shape[1] / p.signals.X.shape[1]
+    share = ensemble_of(signals).n_signals / ensemble_of(p.signals).n_signals
     problem = replace(objective, beta=objective.beta * share)
     first = solve_heat(
         problem,

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from heatgraph.graph import CandidateEdges
 from heatgraph.learners.checkpoint import fingerprint, kept_in
 from heatgraph.learners.fitting import Fit, fit_heat, refit_resamples
+from heatgraph.learners.intake import Intake, take_in
 from heatgraph.learners.outcome import CUT, store_graph, warn_of_status
 from heatgraph.learners.parameters import PENALTY_OF, HeatParameters, n_threads, resolve
 from heatgraph.learners.progress import watch_fit
@@ -23,7 +24,6 @@ from heatgraph.learners.validation import (
     check_choice,
     check_number,
     check_signals,
-    node_names,
     per_square,
     unit_of,
 )
@@ -136,7 +136,8 @@ class LearnHeat(ReportMixin, TransformerMixin, BaseEstimator):
     scales_ : ndarray (n_scales,)
         Ascending; two that met are reported as one.
     sources_ : ndarray (n_signals, n_scales, n_nodes)
-        What each signal diffused from.
+        What each signal diffused from.  For a Dask collection, a Dask array that finds them, a
+        chunk at a time, when it is computed.
     objective_ : ndarray
         Its history, the start first and the final value last.
     status_ : str
@@ -213,48 +214,49 @@ class LearnHeat(ReportMixin, TransformerMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : array-like or data frame (n_signals, n_nodes)
+        X : array-like or data frame (n_signals, n_nodes), of NumPy, pandas or Dask
             NaN marks an entry that was not observed.  The columns of a data frame name the nodes.
+            Signals of a Dask collection stay in their chunks, with the workers of the client that
+            is there; the result is that of the same signals in memory.
         y : ignored
         monitor : callable, optional
             Called with a :class:`~heatgraph.solvers.result.Progress` after every iteration; a
             KeyboardInterrupt from it, or Ctrl-C, ends the fit with the best so far.  (While the
             parameters are still being chosen there is nothing to keep, and it is raised.)
         """
-        names = node_names(X)
-        observations = check_signals(self, X, reset=True)
-        unit = unit_of(observations)
-        belongs = {} if self.checkpoint is None else fingerprint(self, observations, names)
-        parameters = resolve(self, observations / unit, unit, names)
-        n_bootstrap = int(check_number("n_bootstrap", self.n_bootstrap, integer=True))
-        if isinstance(self.cut, str):
-            check_choice("cut", self.cut, ("auto", *CUTS))
-        else:
-            check_number("cut", self.cut)
-        beta_is_free = isinstance(self.beta, str)
-        threads = bounded_blas(self.n_features_in_, parameters.n_jobs)
-        with kept_in(self.checkpoint, belongs) as keeper, threads:
-            with watch_fit(self.verbose, monitor, unit * unit) as watch:
-                fit = fit_heat(
-                    parameters, watch.step, watch.tried, beta_is_free=beta_is_free, keeper=keeper
-                )
-            self._store(parameters, fit, unit, names)
-            if n_bootstrap and self.status_ is not Status.INTERRUPTED:
-                self._measure_confidence(parameters, fit, n_bootstrap, keeper)
+        with take_in(self, X) as given:
+            belongs = {}
+            if self.checkpoint is not None:
+                belongs = fingerprint(self, given.content, given.names)
+            parameters = resolve(self, given.signals, given.unit, given.names)
+            n_bootstrap = int(check_number("n_bootstrap", self.n_bootstrap, integer=True))
+            if isinstance(self.cut, str):
+                check_choice("cut", self.cut, ("auto", *CUTS))
+            else:
+                check_number("cut", self.cut)
+            free = isinstance(self.beta, str)
+            threads = bounded_blas(self.n_features_in_, parameters.n_jobs)
+            with kept_in(self.checkpoint, belongs) as keeper, threads:
+                with watch_fit(self.verbose, monitor, given.unit * given.unit) as watch:
+                    fit = fit_heat(
+                        parameters, watch.step, watch.tried, beta_is_free=free, keeper=keeper
+                    )
+                self._store(parameters, fit, given)
+                if n_bootstrap and self.status_ is not Status.INTERRUPTED:
+                    self._measure_confidence(parameters, fit, n_bootstrap, keeper)
         warn_of_status(self)
-        self._warn(parameters, fit, names)
+        self._warn(parameters, fit, given.names)
         return self
 
-    def _store(self, p: HeatParameters, fit: Fit, unit: float, names: Names) -> None:
-        solution = fit.solution
-        store_graph(self, p.candidates, solution.w, names, None)
+    def _store(self, p: HeatParameters, fit: Fit, given: Intake) -> None:
+        solution, unit = fit.solution, given.unit
+        store_graph(self, p.candidates, solution.w, given.names, None)
         self.cut_ = self._cut_at(p, solution.w)
         self.graph_ = self.weights_.cut(weight=self.cut_)
         if p.n_edges is not None:  # no more of them, where weights tie
             self.graph_ = self.weights_.cut(n_edges=p.n_edges)
-        tau, H = _merge_scales(solution.tau, solution.H)
-        self.scales_ = tau
-        self.sources_ = np.ascontiguousarray(H.transpose(2, 0, 1)) * unit
+        self.scales_, scale_of = _merge_scales(solution.tau)
+        self.sources_ = given.sources(solution, scale_of)
         self.objective_ = per_square(solution.objective, unit)
         self.status_ = solution.status
         self.residual_ = solution.residual
@@ -296,8 +298,8 @@ class LearnHeat(ReportMixin, TransformerMixin, BaseEstimator):
                 UserWarning,
                 stacklevel=3,
             )
-        if p.signals.observed is not None and not p.signals.observed.any(axis=1).all():
-            silent = np.flatnonzero(~p.signals.observed.any(axis=1))
+        silent = np.flatnonzero(p.signals.n_observed == 0)
+        if silent.size:
             listed = [int(k) if names is None else names[k] for k in silent]
             warnings.warn(
                 f"LearnHeat: never observed, so that nothing is known of their edges: {listed}. "
@@ -414,10 +416,14 @@ class LearnHeat(ReportMixin, TransformerMixin, BaseEstimator):
         return tags
 
 
-def _merge_scales(tau: Array, H: Array) -> tuple[Array, Array]:
-    """Scales in ascending order, those that met as one: equal kernels, so their sources add."""
+def _merge_scales(tau: Array) -> tuple[Array, NDArray[np.intp]]:
+    """Scales in ascending order, those that met as one, and which of them each became.
+
+    Where kernels are equal, their sources add.
+    """
     order = np.argsort(tau, kind="stable")
-    tau, H = tau[order], H[order]
-    apart = np.diff(tau) > MERGED * tau[1:]
-    first = np.flatnonzero(np.append(True, apart))
-    return tau[first], np.add.reduceat(H, first, axis=0)
+    apart = np.diff(tau[order]) > MERGED * tau[order][1:]
+    first = np.append(True, apart)
+    scale_of = np.empty(tau.size, dtype=np.intp)
+    scale_of[order] = np.cumsum(first) - 1
+    return tau[order][first], scale_of

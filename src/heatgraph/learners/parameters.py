@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
+from heatgraph.distributed.signals import DaskSignals
 from heatgraph.graph import CandidateEdges, Graph
 from heatgraph.learners.outcome import check_n_edges
 from heatgraph.learners.validation import (
@@ -45,7 +46,7 @@ class HeatParameters:
 
     candidates: CandidateEdges
     atoms: AtomWeights
-    signals: Signals
+    signals: Signals | DaskSignals
     w: Array
     alphas: tuple[float, ...]
     betas: tuple[float, ...]
@@ -77,19 +78,14 @@ class HeatParameters:
         return HeatObjective(self.candidates, alpha, beta, self.atoms)
 
 
-def resolve(estimator: Any, X: Array, unit: float, names: Names) -> HeatParameters:
+def resolve(estimator: Any, X: Array | DaskSignals, unit: float, names: Names) -> HeatParameters:
     """Check every parameter of the estimator against ``X`` (n_signals, n_nodes), of unit size.
 
     The one place where signals turn from rows, as users pass them, to columns, as the
     mathematics writes them.
     """
-    if not np.nanmax(np.abs(X), initial=0.0) > 0.0:
-        raise ValueError(
-            "X holds no signal: every observed entry is zero. A graph can only be learned from "
-            "signals that vary."
-        )
-    signals = Signals.from_missing(np.ascontiguousarray(X.T))
-    candidates = resolve_candidates(estimator.candidates, X, names)
+    signals, rows = _signals_and_rows(estimator, X)
+    candidates = resolve_candidates(estimator.candidates, rows, names)
     atoms = check_choice("atoms", estimator.atoms, tuple(ATOMS))
     penalty = check_choice("penalty", estimator.penalty, ("auto", *PENALTIES))
     solver = check_choice("solver", estimator.solver, SOLVERS)
@@ -116,12 +112,35 @@ def resolve(estimator: Any, X: Array, unit: float, names: Names) -> HeatParamete
     )
 
 
-def _check_paper(atoms: str, penalty: str, signals: Signals) -> None:
+def _signals_and_rows(
+    estimator: Any, X: Array | DaskSignals
+) -> tuple[Signals | DaskSignals, Array]:
+    """The signals, and a matrix whose columns are as far apart as those of the signals."""
+    largest = X.total_energy if isinstance(X, DaskSignals) else np.nanmax(np.abs(X), initial=0.0)
+    if not largest > 0.0:
+        raise ValueError(
+            "X holds no signal: every observed entry is zero. A graph can only be learned from "
+            "signals that vary."
+        )
+    if not isinstance(X, DaskSignals):
+        return Signals.from_missing(np.ascontiguousarray(X.T)), X
+    if estimator.solver not in ("auto", "dense"):
+        raise ValueError(
+            f'solver="{estimator.solver}" needs the signals in memory; use solver="dense" for a '
+            "Dask collection."
+        )
+    if not isinstance(estimator.candidates, (int, np.integer)):
+        return X, np.empty((0, X.n_nodes))
+    lam, U = np.linalg.eigh(X.gram())
+    return X, np.sqrt(np.maximum(lam, 0.0))[:, None] * U.T
+
+
+def _check_paper(atoms: str, penalty: str, signals: Signals | DaskSignals) -> None:
     if atoms != "raw" or penalty == "log":
         raise ValueError(
             'solver="paper" has the paper\'s penalty only; set atoms="raw" (and penalty="l1").'
         )
-    if signals.observed is not None:
+    if isinstance(signals, Signals) and signals.observed is not None:
         raise ValueError(
             'solver="paper" takes no missing entries; use solver="dense", or fill them.'
         )

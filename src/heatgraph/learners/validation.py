@@ -23,6 +23,7 @@ __all__ = [
     "columns_of",
     "node_names",
     "per_square",
+    "power_of_two",
     "resolve_candidates",
     "unit_of",
 ]
@@ -101,8 +102,14 @@ def unit_of(X: Array) -> float:
     top = float(np.nanmax(np.abs(X), initial=0.0))
     if top == 0.0 or not np.isfinite(top):
         return 1.0
-    rms = top * float(np.sqrt(np.nanmean(np.square(X / top))))
-    return float(2.0 ** np.clip(np.round(np.log2(rms)), -1000, 1000))
+    return power_of_two(top * float(np.sqrt(np.nanmean(np.square(X / top)))))
+
+
+def power_of_two(size: float) -> float:
+    """The one nearest to a size; 1 where there is none."""
+    if size == 0.0 or not np.isfinite(size):
+        return 1.0
+    return float(2.0 ** np.clip(np.round(np.log2(size)), -1000, 1000))
 
 
 def per_square(value: Any, unit: float) -> Any:

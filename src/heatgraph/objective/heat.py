@@ -31,10 +31,16 @@ class Signals:
             return cls(X)
         return cls(np.where(missing, 0.0, X), ~missing)
 
-    def take(self, which: NDArray[np.bool_] | NDArray[np.intp]) -> Signals:
+    def take(self, which: NDArray[np.bool_] | NDArray[np.intp] | slice) -> Signals:
         """Some of the signals."""
         observed = None if self.observed is None else self.observed[:, which]
         return Signals(np.ascontiguousarray(self.X[:, which]), observed)
+
+    @property
+    def n_observed(self) -> NDArray[np.intp]:
+        """How many of the signals were observed at each node, (N,)."""
+        N, M = self.X.shape
+        return np.full(N, M) if self.observed is None else self.observed.sum(axis=1)
 
     @property
     def energy(self) -> Array:
@@ -83,6 +89,9 @@ class Moments:
     fit: float
     P: Array
     c: Array
+
+    def __add__(self, other: Moments) -> Moments:
+        return Moments(self.fit + other.fit, self.P + other.P, self.c + other.c)
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,7 +11,7 @@ from heatgraph.objective.heat import Dictionary, Signals
 from heatgraph.solvers.heat import as_sources, code_signals
 from heatgraph.solvers.majorise import Coder
 
-__all__ = ["HiddenPart", "hide_entries", "prediction_errors"]
+__all__ = ["HiddenPart", "hide_by", "hide_entries", "prediction_errors"]
 
 Array = NDArray[np.float64]
 
@@ -36,12 +36,17 @@ def hide_entries(signals: Signals, share: float, rng: np.random.Generator) -> Hi
 
     Every signal hides the same number, so that no signal's score is luck of the draw.
     """
+    return hide_by(signals, share, rng.random(signals.X.shape))
+
+
+def hide_by(signals: Signals, share: float, draws: Array) -> HiddenPart:
+    """Hide the entries of each signal whose draws (N, M) are the smallest."""
     N, M = signals.X.shape
     observed = np.ones((N, M), dtype=bool) if signals.observed is None else signals.observed
     counts = observed.sum(axis=0)
     n_hidden = np.minimum(np.maximum(np.rint(share * counts), 1), np.maximum(counts - 1, 0))
     # The observed entries of each signal in a random order; the first few of it are hidden.
-    order = np.where(observed, rng.random((N, M)), np.inf).argsort(axis=0)
+    order = np.where(observed, draws, np.inf).argsort(axis=0)
     rank = np.empty_like(order)
     np.put_along_axis(rank, order, np.arange(N)[:, None], axis=0)
     hidden = (rank < n_hidden) & observed

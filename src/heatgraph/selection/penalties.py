@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,13 +15,25 @@ from numpy.typing import NDArray
 from heatgraph.objective.heat import HeatObjective, Signals
 from heatgraph.selection.interpolation import sparsest_within_error
 from heatgraph.selection.masked import HiddenPart, hide_entries, prediction_errors
+from heatgraph.solvers.ensemble import Ensemble
 from heatgraph.solvers.heat import solve_heat
 from heatgraph.solvers.keeping import FORGETFUL, Keeper, Record
 from heatgraph.solvers.majorise import PENALTIES
-from heatgraph.solvers.result import Status
+from heatgraph.solvers.result import Solution, Status
 from heatgraph.solvers.threads import bounded_blas
 
-__all__ = ["ALPHAS", "BETAS", "Choice", "Grid", "choose", "units_of"]
+__all__ = [
+    "ALPHAS",
+    "BETAS",
+    "Choice",
+    "Grid",
+    "choose",
+    "draw_folds",
+    "fit_path",
+    "pick_from",
+    "tabulate",
+    "units_of",
+]
 
 Array = NDArray[np.float64]
 # What was fitted along a path, and the error of each signal that was held out.
@@ -67,12 +80,15 @@ class Choice:
         return self.missed + 2.0 * self.standard_error < 1.0
 
 
-def units_of(signals: Signals) -> tuple[float, float]:
+def units_of(signals: Any) -> tuple[float, float]:
     """What 1 means for alpha and for beta, so that neither depends on the units of X or on M.
 
     The norm of a typical signal; the energy of all signals over the number of nodes, as
-    ``||L||_F^2`` grows with that number.
+    ``||L||_F^2`` grows with that number.  Signals elsewhere state their ``total_energy``.
     """
+    if not isinstance(signals, Signals):
+        mean = signals.total_energy / signals.n_signals
+        return float(np.sqrt(mean)), signals.total_energy / signals.n_nodes
     energy = signals.energy
     return float(np.sqrt(energy.mean())), float(energy.sum()) / signals.X.shape[0]
 
@@ -98,13 +114,7 @@ def choose(
     ``objective`` has the candidates and the atoms; its alpha and beta are not read.
     """
     M = signals.X.shape[1]
-    if M < 2:
-        raise ValueError(
-            "X has a single signal (1 sample), which leaves none to predict; pass numbers for "
-            "alpha, beta and n_scales."
-        )
-    # In ascending order, which is that of the signals in a split.
-    folds = [np.sort(fold) for fold in np.array_split(rng.permutation(M), min(FOLDS, M))]
+    folds = draw_folds(M, rng)
     splits = [_split(signals, held, rng) for held in folds]
     paths = [
         (fold, start, beta)
@@ -143,6 +153,17 @@ def choose(
     return _chosen(grid, rows, errors, energy)
 
 
+def draw_folds(n_signals: int, rng: np.random.Generator) -> list[NDArray[np.intp]]:
+    """The signals that are held out together, in ascending order, which is that in a split."""
+    if n_signals < 2:
+        raise ValueError(
+            "X has a single signal (1 sample), which leaves none to predict; pass numbers for "
+            "alpha, beta and n_scales."
+        )
+    n_folds = min(FOLDS, n_signals)
+    return [np.sort(fold) for fold in np.array_split(rng.permutation(n_signals), n_folds)]
+
+
 def _pack(walk: Walk) -> Record:
     return Record(
         {"rows": [row for row, _ in walk]},
@@ -163,22 +184,44 @@ def _chosen(
     errors: Mapping[tuple[int, float, float], Array],
     energy: Array,
 ) -> Choice:
+    """The choice by the errors of every signal, (M,) for each key."""
+    total = float(energy.sum()) or 1.0
+    table, keys = tabulate(rows)
+    missed = np.array([errors[key].sum() for key in keys]) / total
+    ratio = np.array([errors[key] for key in keys]) - np.outer(missed, energy)
+    standard_error = ratio.std(axis=1) * np.sqrt(energy.size) / total
+
+    def sparsest(ordered: NDArray[np.intp]) -> int:
+        return sparsest_within_error(np.array([errors[keys[k]] for k in ordered]))
+
+    return pick_from(grid, table, keys, missed, standard_error, sparsest)
+
+
+def tabulate(rows: list[dict[str, float]]) -> tuple[pd.DataFrame, list[tuple[int, float, float]]]:
+    """The means over the folds, a row a triple, and the triples: start, alpha, beta."""
+    table = pd.DataFrame(rows).groupby(["start", "alpha", "beta"]).mean().reset_index()
+    return table, list(zip(table["start"].astype(int), table["alpha"], table["beta"], strict=True))
+
+
+def pick_from(
+    grid: Grid,
+    table: pd.DataFrame,
+    keys: list[tuple[int, float, float]],
+    missed: Array,
+    standard_error: Array,
+    sparsest: Callable[[NDArray[np.intp]], int],
+) -> Choice:
     """The sparsest within one standard error of the best, and the table of all.
 
     Fewer scales and a larger alpha are sparser; beta is the best for its alpha.  The differences
     are paired over the signals: what is hard to predict for one choice is so for the others.
+    ``sparsest`` gives the place of the choice among keys in the order of sparsity.
     """
-    total = float(energy.sum()) or 1.0
-    table = pd.DataFrame(rows).groupby(["start", "alpha", "beta"]).mean().reset_index()
-    keys = list(zip(table["start"].astype(int), table["alpha"], table["beta"], strict=True))
-    missed = np.array([errors[key].sum() for key in keys]) / total
     table.insert(3, "missed", missed)
-    ratio = np.array([errors[key] for key in keys]) - np.outer(missed, energy)
-    standard_error = ratio.std(axis=1) * np.sqrt(energy.size) / total
     table.insert(4, "standard_error", standard_error)
     best_beta = table.loc[table.groupby(["start", "alpha"])["missed"].idxmin()]
     ordered = best_beta.sort_values(["start", "alpha"], ascending=[True, False]).index.to_numpy()
-    pick = int(ordered[sparsest_within_error(np.array([errors[keys[k]] for k in ordered]))])
+    pick = int(ordered[sparsest(ordered)])
     start, alpha, beta = keys[pick]
     table.insert(0, "n_scales", [grid.starts[k].size for k in table.pop("start").astype(int)])
     return Choice(
@@ -211,14 +254,22 @@ def _walk(
     learn_scales: bool,
 ) -> Walk:
     """Fit along the path of alphas, and score every fit on the hidden entries."""
+    M = training.X.shape[1]
+    share = M / (M + held_out.truth.shape[1])
+    code = PENALTIES[penalty][1]
+    walk = []
     # In a process of its own, where the limits of the caller's do not hold.
     with bounded_blas():
-        return _walked(training, held_out, objective, beta, alphas, w, tau, penalty, learn_scales)
+        fits = fit_path(training, share, objective, beta, alphas, w, tau, penalty, learn_scales)
+        for row, problem, fit in fits:
+            D = problem.dictionary(fit.w, fit.tau)
+            walk.append((row, prediction_errors(D, held_out, problem.alpha, code=code)[0]))
+    return walk
 
 
-def _walked(
-    training: Signals,
-    held_out: HiddenPart,
+def fit_path(
+    training: Signals | Ensemble,
+    share: float,
     objective: HeatObjective,
     beta: float,
     alphas: Sequence[float],
@@ -226,12 +277,13 @@ def _walked(
     tau: Array,
     penalty: str,
     learn_scales: bool,
-) -> Walk:
-    M = training.X.shape[1]
-    # The fit on all signals will weigh beta against that many more of them.
-    share = M / (M + held_out.truth.shape[1])
-    refine, code = PENALTIES[penalty]
-    rows, codes = [], None
+) -> Iterator[tuple[dict[str, float], HeatObjective, Solution]]:
+    """Fit from the largest alpha to the smallest, each from the last.
+
+    ``share`` of all signals are there: the fit on all will weigh beta against that many more.
+    """
+    refine, _ = PENALTIES[penalty]
+    codes = None
     for alpha in sorted(alphas, reverse=True):
         problem = HeatObjective(objective.candidates, alpha, beta * share, objective.atoms)
         fit = solve_heat(
@@ -251,8 +303,5 @@ def _walked(
         if fit.status is Status.INTERRUPTED:
             # The solver keeps the best of a fit that is stopped; half a path tells nothing.
             raise KeyboardInterrupt
-        D = problem.dictionary(fit.w, fit.tau)
-        error, _ = prediction_errors(D, held_out, alpha, code=code)
         scales = {f"scale{k}": float(t) for k, t in enumerate(np.sort(fit.tau), start=1)}
-        rows.append(({"alpha": alpha, "n_edges": float(np.count_nonzero(fit.w)), **scales}, error))
-    return rows
+        yield {"alpha": alpha, "n_edges": float(np.count_nonzero(fit.w)), **scales}, problem, fit

@@ -6,7 +6,7 @@ and hands their codes back without looking inside.  So the signals may be elsewh
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -18,6 +18,7 @@ from heatgraph.solvers.coding import Coding, code
 from heatgraph.solvers.keeping import thick, thin
 
 __all__ = [
+    "BATCH",
     "CODING_TOL",
     "Ensemble",
     "LocalSignals",
@@ -26,11 +27,15 @@ __all__ = [
     "code_signals",
     "discount_of",
     "ensemble_of",
+    "tree_sum",
 ]
 
 Array = NDArray[np.float64]
 
 CODING_TOL = 1e-11  # duality gap of the sources, relative to each signal's energy
+# Signals that are coded, and summed over, together.  Sums over more are taken in an order that
+# depends on this number alone, so that signals in parts give the same bits as those in memory.
+BATCH = 1024
 
 
 class Ensemble(Protocol):
@@ -134,6 +139,17 @@ def above_tangent(u: Array, alpha: float) -> float:
     return alpha * float(np.sum(alpha * np.log1p(u / alpha) - discount_of(u, alpha) * u))
 
 
+def tree_sum(terms: Sequence[Any]) -> Any:
+    """The sum by halves, the first a power of two of terms.
+
+    So sums of 2^k neighbours each, and what is left, give the same bits when they are summed.
+    """
+    if len(terms) == 1:
+        return terms[0]
+    half = 1 << ((len(terms) - 1).bit_length() - 1)
+    return tree_sum(terms[:half]) + tree_sum(terms[half:])
+
+
 def _sizes(D: Dictionary, codes: Array) -> Array:
     """``u`` (M, S N): each atom's share of each signal."""
     return np.abs(codes) * D.omega.ravel()
@@ -154,13 +170,36 @@ class LocalSignals:
         return np.zeros((self.n_signals, n_atoms))
 
     def code(
+        self, objective: HeatObjective, D: Dictionary, start: Array, discount: Array | None
+    ) -> tuple[Array, Moments]:
+        gram = D.kernel.gram(D.tau)
+        codes, sums = [], []
+        for some, rows in self.batches():
+            slopes = None if discount is None else discount[rows]
+            h, moments = some.code_batch(objective, D, start[rows], slopes, gram)
+            codes.append(h)
+            sums.append(moments)
+        return codes[0] if len(codes) == 1 else np.concatenate(codes), tree_sum(sums)
+
+    def batches(self) -> Iterator[tuple[LocalSignals, slice]]:
+        """The signals, some at a time, and which rows of the codes are theirs."""
+        M = self.n_signals
+        if M <= BATCH:
+            yield self, slice(None)
+            return
+        for first in range(0, M, BATCH):
+            some = slice(first, min(first + BATCH, M))
+            yield LocalSignals(self.signals.take(some), self.n_threads), some
+
+    def code_batch(
         self,
         objective: HeatObjective,
         D: Dictionary,
         start: Array,
         discount: Array | None,
-        gram: Array | None = None,
+        gram: Array,
     ) -> tuple[Array, Moments]:
+        """The sources of all signals at once, and their sums."""
         Xhat = D.kernel.U.T @ self.signals.X
         coding = code_signals(
             D,
@@ -172,18 +211,35 @@ class LocalSignals:
             discount=discount,
             gram=gram,
         )
-        H = as_sources(coding.h, D.tau.size)
+        return coding.h, self.sums(objective, D, coding.h, discount, Xhat)
+
+    def sums(
+        self,
+        objective: HeatObjective,
+        D: Dictionary,
+        codes: Array,
+        discount: Array | None,
+        Xhat: Array | None = None,
+    ) -> Moments:
+        """The moments at codes, the penalty of each discounted."""
+        if Xhat is None:
+            Xhat = D.kernel.U.T @ self.signals.X
+        H = as_sources(codes, D.tau.size)
         slopes = None if discount is None else as_sources(discount, D.tau.size)
-        return coding.h, objective.moments(D, self.signals, H, Xhat, slopes)
+        return objective.moments(D, self.signals, H, Xhat, slopes)
 
     def discount(self, D: Dictionary, codes: Array, alpha: float) -> tuple[Array, float]:
         u = _sizes(D, codes)
-        return discount_of(u, alpha), above_tangent(u, alpha)
+        above = tree_sum([above_tangent(u[rows], alpha) for _, rows in self.batches()])
+        return discount_of(u, alpha), above
 
     def moments(self, objective: HeatObjective, D: Dictionary, codes: Array) -> Moments:
-        discount, _ = self.discount(D, codes, objective.alpha)
-        H, slopes = as_sources(codes, D.tau.size), as_sources(discount, D.tau.size)
-        return objective.moments(D, self.signals, H, D.kernel.U.T @ self.signals.X, slopes)
+        sums = []
+        for some, rows in self.batches():
+            discount = discount_of(_sizes(D, codes[rows]), objective.alpha)
+            sums.append(some.sums(objective, D, codes[rows], discount))
+        total: Moments = tree_sum(sums)
+        return total
 
     def sources(self, codes: Array, n_scales: int) -> Array:
         return as_sources(codes, n_scales)

@@ -1,0 +1,219 @@
+"""Signals on a Dask cluster, as the solver sees them: what it asks is asked of every part.
+
+What travels in a step is the dictionary, to the workers, and the sums, added up on the way back
+in an order that does not depend on who has which part.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+from weakref import WeakSet
+
+import numpy as np
+from numpy.typing import NDArray
+
+from heatgraph.distributed import parts as work
+from heatgraph.distributed.parts import Recipe
+from heatgraph.graph import CandidateEdges
+from heatgraph.kernels.dense import DenseHeat
+from heatgraph.objective.atoms import ATOMS
+from heatgraph.objective.heat import Dictionary, HeatObjective, Moments
+from heatgraph.selection.elsewhere import Draws, Trial
+
+__all__ = ["DaskSignals", "Step"]
+
+Array = NDArray[np.float64]
+
+FAN_IN = 8  # sums that one task adds up; a power of two, see `tree_sum`
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """Codes that are with the workers: the recipe that made them, and where its discount is from.
+
+    ``remote`` is the recipe on the cluster.
+    """
+
+    recipe: Recipe
+    remote: Any
+    before: Step | None
+
+    @property
+    def chain(self) -> tuple[Step, ...]:
+        """The step and those that lead to its discount."""
+        return (self, *(self.before.chain if self.before is not None else ()))
+
+
+@dataclass(frozen=True, eq=False)
+class DaskSignals:
+    """Signals in parts, each a future or a delayed value on a cluster; an ``Ensemble``.
+
+    ``counts`` says how often each signal of a part counts, where that is not once.
+    """
+
+    client: Any
+    parts: Sequence[Any]
+    sizes: tuple[int, ...]
+    n_nodes: int
+    total_energy: float
+    n_observed: NDArray[np.intp]
+    homes: Sequence[str | None]
+    counts: Sequence[Any] | None = None
+    n_signals: int = 0
+    store: str = field(default_factory=lambda: secrets.token_hex(8))
+    masked: bool = False
+    alive: WeakSet[Step] = field(default_factory=WeakSet)
+
+    def silence(self, n_atoms: int) -> None:
+        """No step at all."""
+        return None
+
+    def code(
+        self, objective: HeatObjective, D: Dictionary, start: Step | None, discount: Step | None
+    ) -> tuple[Step, Moments]:
+        step = self._step(objective, D, discount)
+        number = None if start is None else start.recipe.number
+        return step, self._ask(work.code_part, step, number)
+
+    def discount(self, D: Dictionary, codes: Step, alpha: float) -> tuple[Step, float]:
+        return codes, float(self._ask(work.above_part, codes))
+
+    def moments(self, objective: HeatObjective, D: Dictionary, codes: Step) -> Moments:
+        moments: Moments = self._ask(work.moments_of_part, codes)
+        return moments
+
+    def sources(self, codes: Step, n_scales: int) -> Array:
+        return np.empty((n_scales, self.n_nodes, 0))
+
+    def pack(self, codes: Step | None) -> dict[str, NDArray[Any]]:
+        """The recipes: codes are found again from them, to the precision of the coding."""
+        arrays: dict[str, NDArray[Any]] = {}
+        for k, step in enumerate(() if codes is None else codes.chain):
+            D, objective = step.recipe.D, step.recipe.objective
+            unit = int(objective.atoms is ATOMS["unit"])
+            arrays |= {
+                f"lam{k}": D.kernel.lam,
+                f"U{k}": D.kernel.U,
+                f"tau{k}": D.tau,
+                f"penalty{k}": np.array([objective.alpha, unit], dtype=np.float64),
+            }
+        return arrays
+
+    def unpack(self, arrays: Mapping[str, NDArray[Any]], n_atoms: int) -> Step | None:
+        step: Step | None = None
+        n_steps = sum(name.startswith("lam") for name in arrays)
+        for k in reversed(range(n_steps)):
+            alpha, unit = arrays[f"penalty{k}"].tolist()
+            kernel, tau = DenseHeat(arrays[f"lam{k}"], arrays[f"U{k}"]), arrays[f"tau{k}"]
+            atoms = ATOMS["unit" if unit else "raw"]
+            objective = HeatObjective(_no_candidates(self.n_nodes), alpha, 0.0, atoms)
+            D = Dictionary(kernel, tau, kernel.decay(tau), atoms.weights(kernel, tau))
+            step = self._step(objective, D, step)
+        return step
+
+    def take(self, which: NDArray[Any]) -> DaskSignals:
+        """Some of the signals: by a mask, or by their numbers, as often as they are named."""
+        M = sum(self.sizes)
+        counts = which if which.dtype == bool else np.bincount(which, minlength=M)
+        small = counts.astype(np.min_scalar_type(int(counts.max(initial=0))))
+        pieces = np.split(small, np.cumsum(self.sizes)[:-1])
+        return replace(
+            self,
+            counts=[self.send(piece) for piece in pieces],
+            n_signals=int(counts.sum()),
+            store=secrets.token_hex(8),
+            alive=WeakSet(),
+        )
+
+    def gram(self) -> Array:
+        """``X X^T`` (N, N), from which the distances between nodes follow."""
+        gram: Array = self.total(work.gram_of_nodes)
+        return gram
+
+    def error_products(
+        self, folds: NDArray[np.int8], draws: Sequence[Draws], trials: Sequence[Trial], penalty: str
+    ) -> Array:
+        shared = self.send((tuple(draws), penalty))
+        sent = [self.send(trial) for trial in trials]
+        n_rows = 1 + max(trial.row for trial in trials)
+        each = []
+        before = np.zeros(len(draws), dtype=np.intp)  # signals of each fold in earlier parts
+        for piece in np.split(folds, np.cumsum(self.sizes)[:-1]):
+            each.append((self.send(piece), before.tolist(), shared, sent, n_rows))
+            before = before + np.bincount(piece, minlength=len(draws))
+        products: Array = self.total(work.errors_of_part, each)
+        return products
+
+    def total(
+        self, function: Callable[..., Any], each: Sequence[tuple[Any, ...]] | None = None
+    ) -> Any:
+        """The sum over the parts of a function of each, and of arguments of its own."""
+        own = [() if each is None else each[k] for k in range(len(self.parts))]
+        return self._sum([self._task(function, k, *own[k]) for k in range(len(self.parts))])
+
+    def send(self, value: Any) -> Any:
+        """A value on the cluster, for tasks to be given.
+
+        By a task, and not as scattered data, which is lost with the worker that has it.
+        """
+        return self._submit(_same, value)
+
+    def close(self) -> None:
+        """Let the workers forget the codes."""
+        self.client.run(work.forget, self.store, on_error="ignore")
+
+    def _step(self, objective: HeatObjective, D: Dictionary, before: Step | None) -> Step:
+        bare = replace(objective, candidates=_no_candidates(self.n_nodes))
+        # By chance, so that two fits on one cluster do not share a number.
+        recipe = Recipe(secrets.randbits(62), bare, D)
+        step = Step(recipe, self.send(recipe), before)
+        self.alive.add(step)
+        return step
+
+    def _ask(self, function: Any, step: Step, *arguments: Any) -> Any:
+        recipes = [s.remote for s in step.chain]
+        # What is still referred to here may be asked for; other codes the workers can drop.
+        alive = [s.recipe.number for s in self.alive]
+        tasks = []
+        for k in range(len(self.parts)):
+            counts = None if self.counts is None else self.counts[k]
+            tasks.append(
+                self._task(function, k, counts, (self.store, k), recipes, *arguments, alive)
+            )
+        return self._sum(tasks)
+
+    def _task(self, function: Any, k: int, *arguments: Any) -> Any:
+        where: dict[str, Any] = {}
+        if self.homes[k] is not None:
+            where = {"workers": [self.homes[k]], "allow_other_workers": True}
+        part = self.parts[k]
+        if hasattr(part, "dask"):  # not held by the workers: to be made now, for this task
+            part = self.client.compute(part, optimize_graph=False, **where)
+        return self._submit(function, part, *arguments, **where)
+
+    def _submit(self, function: Any, *arguments: Any, **where: Any) -> Any:
+        name = f"heatgraph-{function.__name__.strip('_').replace('_', '-')}-{secrets.token_hex(8)}"
+        return self.client.submit(function, *arguments, key=name, pure=False, **where)
+
+    def _sum(self, tasks: list[Any]) -> Any:
+        while len(tasks) > 1:
+            groups = [tasks[k : k + FAN_IN] for k in range(0, len(tasks), FAN_IN)]
+            tasks = [self._submit(work.add, group) for group in groups]
+        try:
+            return tasks[0].result()
+        except Exception as error:
+            raise ValueError(
+                f"X: a chunk could not be computed: {type(error).__name__}: {error}"
+            ) from error
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _no_candidates(n_nodes: int) -> CandidateEdges:
+    none = np.empty(0, dtype=np.intp)
+    return CandidateEdges(n_nodes, none, none)

@@ -1,0 +1,83 @@
+"""The signals of a fit, from memory or from a cluster, checked and of unit size."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from heatgraph.distributed.reading import (
+    as_array,
+    cluster_client,
+    facts_of,
+    is_dask,
+    lazy_sources,
+    signals_of,
+)
+from heatgraph.distributed.signals import DaskSignals
+from heatgraph.learners.parameters import n_threads
+from heatgraph.learners.validation import Names, check_signals, node_names, power_of_two, unit_of
+from heatgraph.solvers.result import Solution
+
+__all__ = ["Intake", "take_in"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Intake:
+    """Signals over ``unit``, an array (n_signals, n_nodes) or on a cluster, and the nodes' names.
+
+    ``content`` is what a checkpoint knows them by; ``rows`` are the signals as a Dask array.
+    """
+
+    signals: Array | DaskSignals
+    unit: float
+    names: Names
+    content: Any
+    rows: Any = None
+
+    def sources(self, solution: Solution, scale_of: NDArray[np.intp]) -> Any:
+        """The sources (n_signals, n_scales, n_nodes), those of scales that met added up."""
+        if isinstance(self.signals, DaskSignals):
+            masked = self.signals.masked
+            return lazy_sources(self.rows, self.unit, masked, solution.codes, scale_of)
+        order = np.argsort(scale_of, kind="stable")
+        first = np.flatnonzero(np.diff(scale_of[order], prepend=-1))
+        H = np.add.reduceat(solution.H[order], first, axis=0)
+        return np.ascontiguousarray(H.transpose(2, 0, 1)) * self.unit
+
+
+@contextmanager
+def take_in(estimator: Any, X: Any) -> Iterator[Intake]:
+    """The signals for the time of a fit; sets what scikit-learn keeps of them."""
+    names = node_names(X)
+    if not is_dask(X):
+        observations = check_signals(estimator, X, reset=True)
+        unit = unit_of(observations)
+        yield Intake(observations / unit, unit, names, observations)
+        return
+    with cluster_client(n_threads(estimator.n_jobs)) as client:
+        rows = as_array(X, client)
+        facts = facts_of(rows, client)
+        _set_features(estimator, rows.shape[1], names)
+        n_observed = int(facts.n_observed.sum())
+        unit = power_of_two(facts.top * np.sqrt(facts.squares / max(n_observed, 1)))
+        signals = signals_of(rows, facts, unit, client)
+        content = (rows.shape, facts.top, facts.checksum, n_observed)
+        try:
+            yield Intake(signals, unit, names, content, rows)
+        finally:
+            signals.close()
+
+
+def _set_features(estimator: Any, n_nodes: int, names: Names) -> None:
+    estimator.n_features_in_ = n_nodes
+    if hasattr(estimator, "feature_names_in_"):
+        del estimator.feature_names_in_
+    if names is not None and all(isinstance(name, str) for name in names):
+        estimator.feature_names_in_ = np.array(names, dtype=object)
