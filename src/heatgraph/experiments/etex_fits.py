@@ -156,8 +156,10 @@ def predict_split(
     methods = _methods(train, places, seed, rng)
     results: dict[str, Any] = {}
     for name, method in methods.items():
+        predicted = [method(shown, hidden) for shown, hidden in tests]
         for back in (False, True) if root else (False,):
-            parts = [_missed(method(shown, hidden), Y, hidden, back) for shown, hidden in tests]
+            pairs = zip(predicted, tests, strict=True)
+            parts = [_missed(values, Y, hidden, back) for values, (_, hidden) in pairs]
             total = sum(parts[1:], parts[0])
             key = f"{name} | squared back" if back else name
             results[key] = [total.error.tolist(), total.energy.tolist()]
