@@ -103,3 +103,17 @@ RANDOM = np.random.default_rng(1).standard_normal((20, 4))
 def test_bad_input_is_named(X, parameters, message):
     with pytest.raises(ValueError, match=message):
         GraphicalLassoGraph(**parameters).fit(X)
+
+
+def test_a_fold_without_variance_is_named():
+    X = np.array([[0, -1], [0, 0], [1, 0], [0, 0], [0, 1]])
+    with pytest.raises(ValueError, match="nearly singular"):
+        GraphicalLassoGraph().fit(X)
+
+
+@pytest.mark.parametrize("size", [1e-155, 1e155])
+def test_squares_out_of_range_are_no_error(size):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 5)) + 2.0 * rng.normal(size=(60, 1))
+    learned = GraphicalLassoGraph(tol=1e-2).fit(X * size)
+    assert np.trace(learned.laplacian_) == pytest.approx(5.0)

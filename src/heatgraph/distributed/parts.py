@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from heatgraph.objective.heat import Dictionary, HeatObjective, Moments, Signals
 from heatgraph.solvers import ensemble
-from heatgraph.solvers.ensemble import LocalSignals, above_tangent, tree_sum
+from heatgraph.solvers.ensemble import LocalSignals, above_tangent, energy_of, tree_sum
 
 if TYPE_CHECKING:
     from heatgraph.selection.elsewhere import Draws, Trial
@@ -110,11 +110,6 @@ def make_part(rows: Any, unit: float, masked: bool) -> Signals:
     if masked and signals.observed is None:
         return Signals(signals.X, np.ones(signals.X.shape, dtype=bool))
     return signals
-
-
-def energy_of(part: Signals) -> float:
-    """The squared norm of all signals of a part."""
-    return float(part.energy.sum())
 
 
 def gram_of_nodes(part: Signals) -> Array:

@@ -21,7 +21,7 @@ Array = NDArray[np.float64]
 
 PARTS_A_THREAD = 4  # so that a thread that is done early has something left to take
 LARGEST_PART = 64 * 2**20  # bytes of signals
-HELD_SHARE = 0.3  # of the workers' memory: more signals than that are read anew at every step
+HELD_SHARE = 0.2  # of the workers' memory: more signals than that are read anew at every step
 
 
 def is_dask(X: Any) -> bool:

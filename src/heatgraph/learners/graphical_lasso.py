@@ -15,7 +15,14 @@ from sklearn.utils.validation import check_is_fitted
 from heatgraph.graph import CandidateEdges
 from heatgraph.learners.outcome import check_n_edges, store_graph, warn_of_status
 from heatgraph.learners.reporting import ReportMixin
-from heatgraph.learners.validation import check_complete, check_number, node_names, unit_of
+from heatgraph.learners.validation import (
+    check_complete,
+    check_number,
+    node_names,
+    over_square,
+    per_square,
+    unit_of,
+)
 from heatgraph.objective.heat import Signals
 from heatgraph.selection.density import HIDDEN_SHARE
 from heatgraph.selection.interpolation import interpolation_errors
@@ -124,20 +131,20 @@ class GraphicalLassoGraph(ReportMixin, BaseEstimator):
             w *= 0.5 * candidates.n_nodes / w.sum()
         else:
             warnings.warn(
-                f"GraphicalLassoGraph: alpha = {model.alpha * unit**2:.3g} leaves no pair of nodes "
-                "with a positive partial correlation, so the graph has no edge; lower alpha, or "
-                "give more signals.",
+                f"GraphicalLassoGraph: alpha = {per_square(model.alpha, unit):.3g} leaves no pair "
+                "of nodes with a positive partial correlation, so the graph has no edge; lower "
+                "alpha, or give more signals.",
                 UserWarning,
                 stacklevel=2,
             )
         store_graph(self, candidates, w, names, n_edges)
-        self.precision_ = model.precision_ / unit**2
+        self.precision_ = over_square(model.precision_, unit)
         self.location_ = model.location_ * unit
         self.objective_ = np.array([cost for cost, _ in model.costs_])
         self.residual_ = abs(float(model.costs_[-1][1]))
         self.status_ = Status.CONVERGED if self.residual_ < self.tol else Status.MAX_ITER
         self.n_iter_ = len(model.costs_)
-        self.alpha_ = model.alpha * unit**2
+        self.alpha_ = per_square(model.alpha, unit)
         if monitor is not None:
             value, edges = float(self.objective_[-1]), self.graph_.n_edges
             monitor(Progress(self.n_iter_, self.n_iter_, value, edges, self.residual_))
@@ -178,10 +185,11 @@ def _solve(estimator: GraphicalLassoGraph, X: Array, unit: float) -> GraphicalLa
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         warnings.simplefilter("ignore", RuntimeWarning)  # of ill-conditioned folds
+        warnings.filterwarnings("ignore", "Only one sample", UserWarning)  # in a fold
         try:
             alpha = _alpha(estimator, X, unit, limits)
             return GraphicalLasso(alpha=alpha, **limits).fit(X)
-        except FloatingPointError as error:
+        except (FloatingPointError, np.linalg.LinAlgError) as error:
             raise ValueError(
                 "alpha is too small for the covariance of X, which is nearly singular: raise "
                 "alpha, give more signals, or drop columns that repeat others."
@@ -190,7 +198,7 @@ def _solve(estimator: GraphicalLassoGraph, X: Array, unit: float) -> GraphicalLa
 
 def _alpha(estimator: GraphicalLassoGraph, X: Array, unit: float, limits: dict[str, Any]) -> float:
     if not isinstance(estimator.alpha, str):
-        return check_number("alpha", estimator.alpha, strict=True) / unit**2
+        return float(over_square(check_number("alpha", estimator.alpha, strict=True), unit))
     if estimator.alpha != "auto":
         raise ValueError(f'alpha must be a number > 0 or "auto", got {estimator.alpha!r}.')
     folds = min(5, len(X))

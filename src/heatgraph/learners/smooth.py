@@ -20,6 +20,8 @@ from heatgraph.learners.validation import (
     check_complete,
     check_number,
     node_names,
+    over_square,
+    per_square,
     resolve_candidates,
     unit_of,
 )
@@ -169,8 +171,8 @@ class SmoothGraph(ReportMixin, OneToOneFeatureMixin, TransformerMixin, BaseEstim
             search = _Search(self, signals, candidates, watch.step)
             beta, fitted = search.run(self._given_beta(unit), n_edges, self.degree)
         store_graph(self, candidates, fitted.w, names, n_edges)
-        self.beta_ = beta * unit**2
-        self.objective_ = fitted.objective * unit**2
+        self.beta_ = per_square(beta, unit)
+        self.objective_ = per_square(fitted.objective, unit)
         self.status_ = fitted.status
         self.residual_ = fitted.residual
         self.n_iter_ = fitted.n_iter
@@ -184,7 +186,7 @@ class SmoothGraph(ReportMixin, OneToOneFeatureMixin, TransformerMixin, BaseEstim
             return None
         if self.degree is not None:
             raise ValueError('degree chooses beta, so beta must be "auto" with it; give one.')
-        return check_number("beta", self.beta, strict=True) / unit**2
+        return float(over_square(check_number("beta", self.beta, strict=True), unit))
 
     def transform(self, X: Any) -> Array:
         """The signals without their noise, ``(I + alpha L)^-1 x`` each.

@@ -22,6 +22,7 @@ __all__ = [
     "check_signals",
     "columns_of",
     "node_names",
+    "over_square",
     "per_square",
     "power_of_two",
     "resolve_candidates",
@@ -116,6 +117,12 @@ def per_square(value: Any, unit: float) -> Any:
     """``value * unit**2``; infinite or zero, not an error, where squares of X are out of range."""
     with np.errstate(over="ignore", under="ignore"):
         return value * unit * unit
+
+
+def over_square(value: Any, unit: float) -> Any:
+    """``value / unit**2``, likewise."""
+    with np.errstate(over="ignore", under="ignore"):
+        return value / unit / unit
 
 
 def check_number(

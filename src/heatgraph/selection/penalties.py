@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from heatgraph.objective.heat import HeatObjective, Signals
 from heatgraph.selection.interpolation import sparsest_within_error
 from heatgraph.selection.masked import HiddenPart, hide_entries, prediction_errors
-from heatgraph.solvers.ensemble import Ensemble
+from heatgraph.solvers.ensemble import Ensemble, energy_of
 from heatgraph.solvers.heat import solve_heat
 from heatgraph.solvers.keeping import FORGETFUL, Keeper, Record
 from heatgraph.solvers.majorise import PENALTIES
@@ -89,8 +89,8 @@ def units_of(signals: Any) -> tuple[float, float]:
     if not isinstance(signals, Signals):
         mean = signals.total_energy / signals.n_signals
         return float(np.sqrt(mean)), signals.total_energy / signals.n_nodes
-    energy = signals.energy
-    return float(np.sqrt(energy.mean())), float(energy.sum()) / signals.X.shape[0]
+    total = energy_of(signals)
+    return float(np.sqrt(total / signals.X.shape[1])), total / signals.X.shape[0]
 
 
 def choose(

@@ -26,6 +26,7 @@ __all__ = [
     "as_sources",
     "code_signals",
     "discount_of",
+    "energy_of",
     "ensemble_of",
     "tree_sum",
 ]
@@ -148,6 +149,13 @@ def tree_sum(terms: Sequence[Any]) -> Any:
         return terms[0]
     half = 1 << ((len(terms) - 1).bit_length() - 1)
     return tree_sum(terms[:half]) + tree_sum(terms[half:])
+
+
+def energy_of(signals: Signals) -> float:
+    """The squared norm of all signals."""
+    energy = signals.energy
+    batches = [float(energy[k : k + BATCH].sum()) for k in range(0, energy.size, BATCH)]
+    return float(tree_sum(batches))
 
 
 def _sizes(D: Dictionary, codes: Array) -> Array:
