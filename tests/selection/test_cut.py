@@ -90,3 +90,7 @@ def test_typical_weight_counts_every_edge_by_its_weight():
     w = np.array([0.0, 0.0, 0.4, 0.4, 0.4])
     assert typical_cut(w) == pytest.approx(0.35 * 0.4)
     assert typical_cut(np.zeros(3)) == 0.0
+
+
+def test_a_single_weight_is_not_cut():
+    assert otsu(np.array([1.0])) == 0.0

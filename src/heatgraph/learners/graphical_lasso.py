@@ -140,10 +140,11 @@ class GraphicalLassoGraph(ReportMixin, BaseEstimator):
         store_graph(self, candidates, w, names, n_edges)
         self.precision_ = over_square(model.precision_, unit)
         self.location_ = model.location_ * unit
-        self.objective_ = np.array([cost for cost, _ in model.costs_])
-        self.residual_ = abs(float(model.costs_[-1][1]))
+        costs = np.reshape(model.costs_, (-1, 2))  # one pair, not a list of them, where alpha is 0
+        self.objective_ = costs[:, 0].copy()
+        self.residual_ = abs(float(costs[-1, 1]))
         self.status_ = Status.CONVERGED if self.residual_ < self.tol else Status.MAX_ITER
-        self.n_iter_ = len(model.costs_)
+        self.n_iter_ = len(costs)
         self.alpha_ = per_square(model.alpha, unit)
         if monitor is not None:
             value, edges = float(self.objective_[-1]), self.graph_.n_edges

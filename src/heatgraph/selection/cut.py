@@ -87,6 +87,8 @@ def _posterior(v: Array, edge: Array) -> Array:
 def otsu(w: Array) -> float:
     """The cut that best separates the weights into two groups by their means (Otsu 1979)."""
     v = np.sort(w)
+    if v.size < 2:  # no two groups
+        return 0.0
     below = np.arange(1, v.size)
     total = np.cumsum(v)
     gap = total[:-1] / below - (total[-1] - total[:-1]) / (v.size - below)
