@@ -21,16 +21,17 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from heatgraph.solvers.gram import FASTMATH, Gram, SparseGram, diagonal, gather, know, subtract
+
 __all__ = ["Coding", "code"]
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.intp]
 Bools = NDArray[np.bool_]
 
-# The Gram matrix, which of its rows are there, and the atoms to make the others from.
-Atoms = tuple[Array, Bools, Array]
-# Correlations, a step, the support, and the Cholesky factor of its Gram matrix.
-Work = tuple[Array, Array, Ints, Array]
+# Correlations, a step, a row, the support, the Cholesky factor of its Gram matrix, and where the
+# rows of the factor begin.
+Work = tuple[Array, Array, Array, Ints, Array, Ints]
 
 # A pivot this far below its diagonal marks an atom spanned by the others.  As small as rounding
 # lets it be: the step that drops such an atom raises the fit by up to this times its square.
@@ -42,8 +43,7 @@ GAP_WORTH = 0.1  # the duality gap is computed once no correlation exceeds its b
 ROUNDING = 1e-14  # an excess this small, relative to the correlations, is rounding
 MAX_IDLE = 10  # rounds that do not lower the value: nearly dependent atoms taking turns
 
-# Sums may be reordered so that they vectorise: the same bits on every run, not the same as NumPy's.
-_compiled = numba.njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
+_compiled = numba.njit(cache=True, nogil=True, fastmath=FASTMATH)
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Coding:
 
 
 def code(
-    G: Array,
+    G: Array | SparseGram,
     C: Array,
     a: Array,
     energy: Array,
@@ -71,7 +71,7 @@ def code(
 
     Parameters
     ----------
-    G : (K, K) Gram matrix ``D^T D``.
+    G : (K, K) Gram matrix ``D^T D``, or a sparse one.
     C : (M, K) correlations ``D^T x`` of the observed entries, a row a signal.
     a : (K,) penalty of each atom, or (M, K) where it differs between signals.
     energy : (M,) squared norm of the observed entries.
@@ -89,7 +89,11 @@ def code(
         raise ValueError("D is needed to code signals with missing entries.")
 
     def run(rows: slice) -> None:
-        _code_rows(G, D, observed[rows], C[rows], a[rows], energy[rows], h[rows], report[rows], tol)
+        part = C[rows], a[rows], energy[rows], h[rows], report[rows], tol
+        if isinstance(G, tuple):
+            _code_rows_sparse(G, *part)
+        else:
+            _code_rows(G, D, observed[rows], *part)
 
     chunks = [
         slice(b[0], b[-1] + 1)
@@ -126,42 +130,55 @@ def _code_rows(
     report: Array,
     tol: float,
 ) -> None:
-    K = a.shape[1]
-    cap = min(K, NEWTON_MAX)
-    q, y = np.empty(K), np.empty(K)
-    support, factor = np.empty(K, np.intp), np.empty((cap, cap))
-    everything, nothing = np.ones(K, np.bool_), np.empty((0, 0))
+    work = _work(a.shape[1])
+    everything, nothing = np.ones(a.shape[1], np.bool_), np.empty((0, 0))
     for m in range(C.shape[0]):
-        work = (q, y, support, factor)
         if np.all(observed[m]):
-            atoms = (G, everything, nothing)
-            report[m] = _code_one(atoms, work, C[m], a[m], energy[m], h[m], tol)
+            gram = (G, everything, nothing)
+            report[m] = _code_one(gram, work, C[m], a[m], energy[m], h[m], tol)
         else:
             # The Gram matrix of the observed rows alone, filled a row at a time as atoms enter.
-            atoms = (np.empty_like(G), np.zeros(K, np.bool_), D[observed[m]])
-            report[m] = _code_one(atoms, work, C[m], a[m], energy[m], h[m], tol)
+            gram = (np.empty_like(G), np.zeros(a.shape[1], np.bool_), D[observed[m]])
+            report[m] = _code_one(gram, work, C[m], a[m], energy[m], h[m], tol)
+
+
+@_compiled
+def _code_rows_sparse(
+    G: SparseGram, C: Array, a: Array, energy: Array, h: Array, report: Array, tol: float
+) -> None:
+    work = _work(a.shape[1])
+    lent = np.zeros(a.shape[1])
+    for m in range(C.shape[0]):
+        gram = (G[0], G[1], G[2], G[3], lent)
+        report[m] = _code_one(gram, work, C[m], a[m], energy[m], h[m], tol)
+
+
+@_compiled
+def _work(K: int) -> Work:
+    cap = min(K, NEWTON_MAX)
+    factor, first = np.empty((cap, cap)), np.empty(cap, np.intp)
+    return np.empty(K), np.empty(K), np.empty(K), np.empty(K, np.intp), factor, first
 
 
 @_compiled
 def _code_one(
-    atoms: Atoms, work: Work, c: Array, a: Array, energy: float, h: Array, tol: float
+    gram: Gram, work: Work, c: Array, a: Array, energy: float, h: Array, tol: float
 ) -> tuple[float, float]:
-    G = atoms[0]
-    q, y, support, factor = work
+    q, support, factor = work[0], work[3], work[4]
     n = _list_support(h, support)
     for k in range(n):
-        _know(atoms, support[k])
+        know(gram, support[k])
     if n > factor.shape[0]:
-        _correlate(G, c, h, q, support, n)
+        _correlate(gram, c, h, q, support, n)
     done, best, idle = 0, np.inf, 0
     widest, negligible = 0.5 * a.max(), ROUNDING * np.abs(c).max()
     for _ in range(MAX_ROUNDS):
         solved = n <= factor.shape[0]
         if solved:
-            n, done = _descend_on_support(G, c, a, h, q, y, support, n, factor, done)
+            n, done = _descend_on_support(gram, work, c, a, h, n, done)
         else:
             for j in range(h.size):
-                _update(atoms, a, h, q, j)
+                _update(gram, a, h, q, j)
             n, done = _list_support(h, support), 0
         worst = _largest_excess(a, q)
         if worst <= max(GAP_WORTH * widest, negligible):
@@ -171,7 +188,7 @@ def _code_one(
             # With nothing to enter, a support that was solved is the answer; a swept one not yet.
             if gap <= tol * energy or idle >= MAX_IDLE or (solved and worst <= negligible):
                 break
-        n = _activate(atoms, a, h, q, support, n, worst)
+        n = _activate(gram, a, h, q, support, n, worst)
     return _duality_gap(energy, c, a, h, q)
 
 
@@ -186,40 +203,28 @@ def _list_support(h: Array, support: Ints) -> int:
 
 
 @_compiled
-def _know(atoms: Atoms, j: int) -> None:
-    """Make sure that row ``j`` of the Gram matrix is there."""
-    G, known, D = atoms
-    if not known[j]:
-        G[j] = np.ascontiguousarray(D[:, j]) @ D
-        known[j] = True
-
-
-@_compiled
-def _correlate(G: Array, c: Array, h: Array, q: Array, support: Ints, n: int) -> None:
+def _correlate(gram: Gram, c: Array, h: Array, q: Array, support: Ints, n: int) -> None:
     """``q = c - G h``, afresh; by rows, as G is symmetric and h sparse."""
     q[:] = c
     for k in range(n):
-        j = support[k]
-        for i in range(q.size):
-            q[i] -= h[j] * G[j, i]
+        subtract(gram, support[k], h[support[k]], q)
 
 
 @_compiled
-def _update(atoms: Atoms, a: Array, h: Array, q: Array, j: int) -> None:
+def _update(gram: Gram, a: Array, h: Array, q: Array, j: int) -> None:
     """Minimise exactly over atom ``j``: soft threshold of ``q_j + G_jj h_j`` at ``a_j / 2``."""
     if h[j] == 0.0 and abs(q[j]) <= 0.5 * a[j]:
         return
-    _know(atoms, j)
-    G = atoms[0]
-    if G[j, j] <= 0.0:
+    know(gram, j)
+    d = diagonal(gram, j)
+    if d <= 0.0:
         return
-    z = q[j] + G[j, j] * h[j]
-    size = max(abs(z) - 0.5 * a[j], 0.0) / G[j, j]
+    z = q[j] + d * h[j]
+    size = max(abs(z) - 0.5 * a[j], 0.0) / d
     step = (size if z > 0.0 else -size) - h[j]
     if step != 0.0:
         h[j] += step
-        for i in range(q.size):
-            q[i] -= step * G[j, i]
+        subtract(gram, j, step, q)
 
 
 @_compiled
@@ -233,9 +238,7 @@ def _largest_excess(a: Array, q: Array) -> float:
 
 
 @_compiled
-def _activate(
-    atoms: Atoms, a: Array, h: Array, q: Array, support: Ints, n: int, worst: float
-) -> int:
+def _activate(gram: Gram, a: Array, h: Array, q: Array, support: Ints, n: int, worst: float) -> int:
     """Bring in the silent atoms whose excess is at least a share of the largest.
 
     Only those: each one that enters explains its neighbours, and a support of dependent atoms is
@@ -243,7 +246,7 @@ def _activate(
     """
     for j in range(h.size):
         if abs(q[j]) - 0.5 * a[j] >= ENTRY_SHARE * worst and h[j] == 0.0:
-            _update(atoms, a, h, q, j)
+            _update(gram, a, h, q, j)
             if h[j] != 0.0:
                 support[n] = j
                 n += 1
@@ -252,16 +255,7 @@ def _activate(
 
 @_compiled
 def _descend_on_support(
-    G: Array,
-    c: Array,
-    a: Array,
-    h: Array,
-    q: Array,
-    y: Array,
-    support: Ints,
-    n: int,
-    factor: Array,
-    done: int,
+    gram: Gram, work: Work, c: Array, a: Array, h: Array, n: int, done: int
 ) -> tuple[int, int]:
     """Minimise exactly over the support with its signs held, dropping atoms that reach zero.
 
@@ -269,9 +263,10 @@ def _descend_on_support(
     zero leaves, and the next direction is taken on what is left.  Returns the size of the support
     and how many rows of its Cholesky factor hold: those before an atom that left still do.
     """
+    q, y, _, support, factor, first = work
     while n > 0:
-        done = _factor(G, support, factor, n, done)
-        reach = _direction(G, c, a, h, support, factor, y, n, done)
+        done = _factor(gram, support, factor, first, n, done)
+        reach = _direction(gram, work, c, a, h, n, done)
         leaver = -1
         for k in range(n):
             old = h[support[k]]
@@ -285,7 +280,7 @@ def _descend_on_support(
             break
         h[support[leaver]] = 0.0
         n, done = _drop_zeros(h, support, n, done)
-    _correlate(G, c, h, q, support, n)
+    _correlate(gram, c, h, q, support, n)
     return n, done
 
 
@@ -303,17 +298,7 @@ def _drop_zeros(h: Array, support: Ints, n: int, done: int) -> tuple[int, int]:
 
 
 @_compiled
-def _direction(
-    G: Array,
-    c: Array,
-    a: Array,
-    h: Array,
-    support: Ints,
-    factor: Array,
-    y: Array,
-    n: int,
-    done: int,
-) -> float:
+def _direction(gram: Gram, work: Work, c: Array, a: Array, h: Array, n: int, done: int) -> float:
     """Write the step to take on the support into ``y``; return how far it may go.
 
     Where the atoms are independent: the step to the minimiser with the signs held, of length 1.
@@ -321,26 +306,28 @@ def _direction(
     objective is linear, down to the first sign change.  Its slope has a part of the fit: between
     nearly dependent atoms that is of the size of the penalty's, and decides which of them stays.
     """
+    _, y, row, support, factor, first = work
     if done == n:
         for k in range(n):
             j = support[k]
             y[k] = c[j] - 0.5 * a[j] * np.sign(h[j])
-        _solve_lower(factor, y, n)
-        _solve_upper(factor, y, n)
+        _solve_lower(factor, first, y, n)
+        _solve_upper(factor, first, y, n)
         for k in range(n):
             y[k] -= h[support[k]]
         return 1.0
     for k in range(done):
         y[k] = -factor[done, k]
-    _solve_upper(factor, y, done)
+    _solve_upper(factor, first, y, done)
     y[done] = 1.0
     y[done + 1 : n] = 0.0
     slope = 0.0
     for k in range(done + 1):
         j = support[k]
         q = c[j]
+        gather(gram, j, support, n, row)
         for m in range(n):
-            q -= G[j, support[m]] * h[support[m]]
+            q -= row[m] * h[support[m]]
         slope += (a[j] * np.sign(h[j]) - 2.0 * q) * y[k]
     if slope > 0.0:
         for k in range(done + 1):
@@ -349,39 +336,49 @@ def _direction(
 
 
 @_compiled
-def _factor(G: Array, support: Ints, factor: Array, n: int, done: int) -> int:
-    """Continue the Cholesky factor of ``G_AA`` from row ``done``; stop at an unsafe pivot."""
+def _factor(gram: Gram, support: Ints, factor: Array, first: Ints, n: int, done: int) -> int:
+    """Continue the Cholesky factor of ``G_AA`` from row ``done``; stop at an unsafe pivot.
+
+    A row begins where its atom first meets another, ``first[k]``: what is before stays zero.
+    """
     for k in range(done, n):
         j = support[k]
-        pivot = G[j, j]
+        row = factor[k]
+        gather(gram, j, support, k, row)
+        pivot = diagonal(gram, j)
         floor = DEPENDENT * pivot
-        for m in range(k):
-            x = G[j, support[m]]
-            for p in range(m):
-                x -= factor[k, p] * factor[m, p]
-            x /= factor[m, m]
-            factor[k, m] = x
+        begin = 0
+        while begin < k and row[begin] == 0.0:
+            begin += 1
+        first[k] = begin
+        for m in range(begin, k):
+            x = row[m]
+            other = factor[m]
+            for p in range(max(begin, first[m]), m):
+                x -= row[p] * other[p]
+            x /= other[m]
+            row[m] = x
             pivot -= x * x
         if pivot <= floor:
             return k
-        factor[k, k] = np.sqrt(pivot)
+        row[k] = np.sqrt(pivot)
     return n
 
 
 @_compiled
-def _solve_lower(A: Array, b: Array, n: int) -> None:
+def _solve_lower(A: Array, first: Ints, b: Array, n: int) -> None:
     for k in range(n):
         x = b[k]
-        for m in range(k):
+        for m in range(first[k], k):
             x -= A[k, m] * b[m]
         b[k] = x / A[k, k]
 
 
 @_compiled
-def _solve_upper(A: Array, b: Array, n: int) -> None:
+def _solve_upper(A: Array, first: Ints, b: Array, n: int) -> None:
     for k in range(n - 1, -1, -1):
         b[k] /= A[k, k]
-        for m in range(k):
+        for m in range(first[k], k):
             b[m] -= A[k, m] * b[k]
 
 
