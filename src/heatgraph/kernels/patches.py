@@ -130,14 +130,17 @@ def reached_rows(
 
 @_compiled
 def _restrict(A: Operator, rows: Ints, position: NDArray[np.int32]) -> Operator:
-    """The operator on some rows and columns, the diagonal as it was: heat that leaves is gone."""
+    """The operator on some rows and columns, the diagonal as it was: heat that leaves is gone.
+
+    One more row, the last, is always zero: it stands for every other node.
+    """
     size = 0
     for k in range(rows.size):
         position[rows[k]] = k
         size += A.indptr[rows[k] + 1] - A.indptr[rows[k]]
-    indptr = np.zeros(rows.size + 1, np.int64)
+    indptr = np.zeros(rows.size + 2, np.int64)
     indices, values = np.empty(size, np.int32), np.empty(size, A.values.dtype)
-    diagonal = np.empty(rows.size, A.values.dtype)
+    diagonal = np.zeros(rows.size + 1, A.values.dtype)
     n = 0
     for k in range(rows.size):
         i = rows[k]
@@ -148,26 +151,31 @@ def _restrict(A: Operator, rows: Ints, position: NDArray[np.int32]) -> Operator:
                 indices[n], values[n] = j, A.values[p]
                 n += 1
         indptr[k + 1] = n
+    indptr[rows.size + 1] = n
     return Operator(indptr, indices[:n], values[:n], diagonal, A.inverse)
 
 
 @_compiled
 def _restrict_edges(edges: Edges, rows: Ints, position: NDArray[np.int32]) -> Edges:
-    """The candidate edges between some rows, which ``position`` numbers."""
+    """The candidate edges at some rows, which ``position`` numbers, each once.
+
+    ``edges`` lists a candidate at either end.  One that leads out of the rows ends at the last.
+    """
     size = 0
     for i in rows:
         size += edges[0][i + 1] - edges[0][i]
-    indptr = np.zeros(rows.size + 1, np.int64)
+    indptr = np.zeros(rows.size + 2, np.int64)
     ends, edge = np.empty(size, np.int32), np.empty(size, np.int64)
     n = 0
     for k in range(rows.size):
         i = rows[k]
         for p in range(edges[0][i], edges[0][i + 1]):
             j = position[edges[1][p]]
-            if j >= 0:
-                ends[n], edge[n] = j, edges[2][p]
+            if j < 0 or j > k:
+                ends[n], edge[n] = (j if j >= 0 else rows.size), edges[2][p]
                 n += 1
         indptr[k + 1] = n
+    indptr[rows.size + 1] = n
     return indptr, ends[:n], edge[:n]
 
 
@@ -188,7 +196,7 @@ def heat_columns(
     """
     K, Q = c.shape[0] - 1, c.shape[1]
     local = _restrict(A, rows, position)
-    V = np.zeros((3, rows.size, WIDTH), A.values.dtype)
+    V = np.zeros((3, rows.size + 1, WIDTH), A.values.dtype)
     out = np.zeros((Q, rows.size, WIDTH), A.values.dtype)
     for b in range(nodes.size):
         V[0, position[nodes[b]], b] = 1.0
@@ -244,15 +252,16 @@ def columns_gradient(
     K, S = c.shape[0] - 1, c.shape[1]
     local = _restrict(A, rows, position)
     near = _restrict_edges(edges, rows, position)
-    R = np.zeros((rows.size, WIDTH), A.values.dtype)
-    H = np.zeros((S, rows.size, WIDTH), A.values.dtype)
+    n = rows.size + 1
+    R = np.zeros((n, WIDTH), A.values.dtype)
+    H = np.zeros((S, n, WIDTH), A.values.dtype)
     for b in range(nodes.size):
         R[position[nodes[b]], b] = 1.0
         for s in range(S):
             H[s, position[nodes[b]], b] = weight[s, nodes[b]]
-    B = np.empty((K + 1, rows.size, WIDTH), A.values.dtype)
-    V = np.empty((3, rows.size, WIDTH), A.values.dtype)
-    Y = np.empty((rows.size, WIDTH), A.values.dtype)
+    B = np.empty((K + 1, n, WIDTH), A.values.dtype)
+    V = np.empty((3, n, WIDTH), A.values.dtype)
+    Y = np.empty((n, WIDTH), A.values.dtype)
     clenshaw(local, c, H, B, Y)
     bilinear_gradient(local, K, near, B, R, V, factor, g, H, np.zeros((K + 1, 0)))
     position[rows] = -1

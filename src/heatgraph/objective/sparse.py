@@ -1,0 +1,225 @@
+"""The objective of LearnHeat with no array of all pairs: the same value, the same gradients."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import combinations_with_replacement
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from heatgraph.graph.candidates import CandidateEdges
+from heatgraph.kernels.chebyshev import Operator, Polynomial, heat_polynomial
+from heatgraph.kernels.layout import Layout
+from heatgraph.kernels.patches import columns_gradient, heat_columns, make_patches, reached_rows
+from heatgraph.kernels.pool import in_groups, run_threads
+
+__all__ = ["Patch", "SparseDictionary", "SparseMoments", "SparseObjective"]
+
+Array = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+REACH = 0.01  # rows where heat is below this share of the tolerance are not looked at
+MOST_ROWS = 3000  # a patch whose heat reaches more rows is not local
+
+
+@dataclass(frozen=True, eq=False)
+class Patch:
+    """Neighbouring nodes, and the rows that heat from them reaches."""
+
+    nodes: Ints
+    rows: Ints
+
+
+@dataclass(frozen=True, eq=False)
+class SparseDictionary:
+    """Everything that depends on the graph and the scales but not on the signals.
+
+    Nodes are in the order of the layout.  ``omega`` (S, N); ``near`` lists for every node the
+    nodes that its atoms overlap with, ``gram`` (n, P) the entries for each pair of scales;
+    ``diagonals`` (K + 1, N) are those of the Chebyshev polynomials.
+    """
+
+    operator: Operator
+    narrow: Operator
+    tau: Array
+    heat: Polynomial
+    twice: Polynomial
+    patches: tuple[Patch, ...]
+    omega: Array
+    diagonals: Array
+    near: tuple[Ints, NDArray[np.int32]]
+    gram: Array
+
+    @property
+    def n_atoms(self) -> int:
+        return self.omega.size
+
+
+@dataclass(frozen=True, eq=False)
+class SparseMoments:
+    """Sums over signals: the fit and its gradient on the candidates, ``<T_k R, H_s>``, ``|H_s|``.
+
+    ``gradient`` (E,), ``modes`` (K + 1, S), ``c`` (S, N) as in the dense objective.
+    """
+
+    fit: float
+    gradient: Array
+    modes: Array
+    c: Array
+
+
+@dataclass(frozen=True, eq=False)
+class SparseObjective:
+    """``||X - sum_s E_s H_s||^2 + alpha sum omega_si |H_sim| + beta ||L||_F^2``, matrix-free.
+
+    ``tol`` bounds the error of every ``exp(-tau L)``; ``dtype`` is that of the signals' part.
+    """
+
+    layout: Layout
+    alpha: float
+    beta: float
+    unit_atoms: bool
+    tol: float = 1e-8
+    dtype: Any = np.float64
+    n_threads: int = 1
+    candidates: CandidateEdges = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "candidates", self.layout.candidates)
+
+    @property
+    def total(self) -> float:
+        """The sum of the weights that gives ``tr L = N``."""
+        return 0.5 * self.layout.n_nodes
+
+    def dictionary(self, w: Array, tau: Array) -> SparseDictionary:
+        N, S = self.layout.n_nodes, tau.size
+        operator = self.layout.operator(w)
+        a = 1.0 / operator.inverse
+        pairs = list(combinations_with_replacement(range(S), 2))
+        times = np.array([tau[s] + tau[t] for s, t in pairs])
+        sums = heat_polynomial(times, a, self.tol)
+        own = [pairs.index((s, s)) for s in range(S)]
+        twice = Polynomial(
+            np.ascontiguousarray(sums.c[:, own]), np.ascontiguousarray(sums.slope[:, own])
+        )
+        patches = self._patches(operator, float(times.max()))
+        diagonals = np.empty((sums.degree + 1, N))
+        near, gram = self._columns(operator, patches, sums.c, diagonals)
+        omega = np.ones((S, N))
+        if self.unit_atoms:
+            omega = np.sqrt(np.maximum(twice.c.T @ diagonals, np.finfo(np.float64).tiny))
+        narrow = operator._replace(
+            values=operator.values.astype(self.dtype),
+            diagonal=operator.diagonal.astype(self.dtype),
+        )
+        heat = heat_polynomial(tau, a, self.tol)
+        return SparseDictionary(
+            operator, narrow, tau, heat, twice, patches, omega, diagonals, near, gram
+        )
+
+    def _patches(self, operator: Operator, t: float) -> tuple[Patch, ...]:
+        N = self.layout.n_nodes
+        weights = -operator.values / operator.inverse
+        number = make_patches(operator.indptr, operator.indices, weights)
+        by = np.argsort(number, kind="stable").astype(np.int64)
+        starts = np.flatnonzero(np.diff(number[by], prepend=-1))
+
+        def reached(group: Any) -> list[Patch]:
+            u, v = np.zeros(N), np.zeros(N)
+            position = np.full(N, -1, dtype=np.int32)
+            threshold = REACH * self.tol
+            return [
+                Patch(nodes, reached_rows(operator, nodes, t, threshold, N, u, v, position))
+                for nodes in group
+            ]
+
+        groups = in_groups(np.split(by, starts[1:]))
+        return tuple(
+            patch for part in run_threads(reached, groups, self.n_threads) for patch in part
+        )
+
+    def _columns(
+        self, operator: Operator, patches: tuple[Patch, ...], c: Array, diagonals: Array
+    ) -> tuple[tuple[Ints, NDArray[np.int32]], Array]:
+        N = self.layout.n_nodes
+
+        def columns(group: Any) -> list[tuple[Ints, NDArray[np.int32], Array]]:
+            position = np.full(N, -1, dtype=np.int32)
+            return [
+                heat_columns(
+                    operator, patch.nodes, patch.rows, c, REACH * self.tol, position, diagonals
+                )
+                for patch in group
+            ]
+
+        groups = in_groups(patches)
+        found = [part for group in run_threads(columns, groups, self.n_threads) for part in group]
+        listed = [patch for group in groups for patch in group]
+        nodes = np.concatenate([patch.nodes for patch in listed])
+        counts = np.concatenate([part[0] for part in found])
+        ends = np.cumsum(counts)
+        by = np.argsort(nodes)
+        indptr = np.zeros(N + 1, dtype=np.int64)
+        np.cumsum(counts[by], out=indptr[1:])
+        rows = np.concatenate([part[1] for part in found])
+        values = np.concatenate([part[2] for part in found])
+        take = _ranges((ends - counts)[by], counts[by])
+        return (indptr, rows[take]), values[take]
+
+    def spread(self, w: Array) -> tuple[float, Array]:
+        """``beta ||L||_F^2 = beta (2 ||w||^2 + ||deg||^2)`` and its gradient in ``w``."""
+        degrees = self.candidates.degrees(w)
+        value = self.beta * (2.0 * float(w @ w) + float(degrees @ degrees))
+        ends = degrees[self.candidates.i] + degrees[self.candidates.j]
+        return value, self.beta * (4.0 * w + 2.0 * ends)
+
+    def value(self, D: SparseDictionary, w: Array, moments: SparseMoments) -> float:
+        sparsity = self.alpha * float(np.vdot(D.omega, moments.c))
+        return moments.fit + sparsity + self.spread(w)[0]
+
+    def gradient_w(self, D: SparseDictionary, w: Array, moments: SparseMoments) -> Array:
+        gradient: Array = moments.gradient + self.spread(w)[1]
+        if not self.unit_atoms:
+            return gradient
+        N, weight = self.layout.n_nodes, moments.c / (2.0 * D.omega)
+
+        def part(group: Any) -> Array:
+            g = np.zeros(self.candidates.n_edges)
+            position = np.full(N, -1, dtype=np.int32)
+            for patch in group:
+                columns_gradient(
+                    D.operator,
+                    patch.nodes,
+                    patch.rows,
+                    D.twice.c,
+                    weight,
+                    self.layout.both,
+                    self.alpha,
+                    position,
+                    g,
+                )
+            return g
+
+        for g in run_threads(part, in_groups(D.patches), self.n_threads):
+            gradient += g
+        return gradient
+
+    def gradient_tau(self, D: SparseDictionary, moments: SparseMoments) -> Array:
+        """``-2 <R, p_s'(L) H_s>``, plus the slope of the penalty, ``omega^2`` being at ``2 tau``."""
+        fit: Array = -2.0 * np.sum(D.heat.slope * moments.modes, axis=0)
+        if not self.unit_atoms:
+            return fit
+        slopes = D.twice.slope.T @ D.diagonals
+        penalty: Array = np.sum(moments.c * slopes / D.omega, axis=1)
+        return fit + self.alpha * penalty
+
+
+def _ranges(starts: Ints, counts: Ints) -> Ints:
+    """``[starts[0], ..., starts[0] + counts[0] - 1, starts[1], ...]``."""
+    total = int(counts.sum())
+    offsets = np.repeat(starts - np.append(0, np.cumsum(counts)[:-1]), counts)
+    ranges: Ints = np.arange(total) + offsets
+    return ranges
