@@ -23,12 +23,17 @@ Ints = NDArray[np.int64]
 Block = NDArray[Any]
 Edges = tuple[Ints, NDArray[np.int32], Ints]
 
+LEFT = np.iinfo(np.int32).max  # no patch yet, but too few neighbours left for one of its own
+
 _compiled = numba.njit(cache=True, nogil=True, fastmath=True)
 
 
 @_compiled
 def make_patches(indptr: Ints, indices: NDArray[np.int32], values: Array) -> NDArray[np.int32]:
-    """The patch of every node (N,): at most `WIDTH` nodes each, grown along the heaviest edges."""
+    """The patch of every node (N,): at most `WIDTH` nodes each, grown along the heaviest edges.
+
+    What is left between patches is put together in the order of the nodes.
+    """
     N = indptr.size - 1
     patch = np.full(N, -1, np.int32)
     best = np.zeros(N)  # the heaviest edge from the growing patch to a node
@@ -57,7 +62,18 @@ def make_patches(indptr: Ints, indices: NDArray[np.int32], values: Array) -> NDA
                     node, heaviest = j, best[j]
         for j in frontier:
             best[j] = 0.0
-        count += 1
+        if 2 * size > WIDTH:
+            count += 1
+        else:
+            for k in range(size):
+                patch[members[k]] = LEFT
+    filled = WIDTH
+    for node in range(N):
+        if patch[node] == LEFT:
+            if filled == WIDTH:
+                count, filled = count + 1, 0
+            patch[node] = count - 1
+            filled += 1
     return patch
 
 

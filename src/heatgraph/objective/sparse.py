@@ -20,7 +20,7 @@ __all__ = ["Patch", "SparseDictionary", "SparseMoments", "SparseObjective"]
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-REACH = 0.01  # rows where heat is below this share of the tolerance are not looked at
+REACH = 1.0  # rows where heat is below this share of the tolerance are not looked at
 MOST_ROWS = 3000  # a patch whose heat reaches more rows is not local
 
 
