@@ -35,14 +35,21 @@ class Layout:
 
     @classmethod
     def of(cls, candidates: CandidateEdges) -> Layout:
-        N, n = candidates.n_nodes, candidates.n_edges
-        ones = np.ones(n, dtype=np.int8)
+        """Numbered by reverse Cuthill-McKee."""
+        N = candidates.n_nodes
+        ones = np.ones(candidates.n_edges, dtype=np.int8)
         pattern = coo_array((ones, (candidates.i, candidates.j)), shape=(N, N))
         order = reverse_cuthill_mckee((pattern + pattern.T).tocsr(), symmetric_mode=True)
+        return cls.ordered(candidates, order.astype(np.intp))
+
+    @classmethod
+    def ordered(cls, candidates: CandidateEdges, order: NDArray[np.intp]) -> Layout:
+        """Numbered as given; so that codes stay what they are when candidates are added."""
+        N = candidates.n_nodes
         place = np.argsort(order)
         i, j = place[candidates.i], place[candidates.j]
         first, second = np.minimum(i, j), np.maximum(i, j)
-        edge = np.arange(n)
+        edge = np.arange(candidates.n_edges)
         upper = _listed(N, first, second, edge)
         both = _listed(
             N,
@@ -50,7 +57,18 @@ class Layout:
             np.concatenate([second, first]),
             np.concatenate([edge, edge]),
         )
-        return cls(candidates, order.astype(np.intp), upper, both)
+        return cls(candidates, order, upper, both)
+
+    def with_pairs(self, pairs: NDArray[np.intp], w: Array) -> tuple[Layout, Array]:
+        """With more candidates (n, 2), and the weights ``w`` on all of them, new ones at zero."""
+        N = self.n_nodes
+        old = self.candidates.i.astype(np.int64) * N + self.candidates.j
+        new = np.sort(pairs, axis=1).astype(np.int64)
+        keys = np.union1d(old, new[:, 0] * N + new[:, 1])
+        weights = np.zeros(keys.size)
+        weights[np.searchsorted(keys, old)] = w
+        candidates = CandidateEdges(N, (keys // N).astype(np.intp), (keys % N).astype(np.intp))
+        return Layout.ordered(candidates, self.order), weights
 
     @property
     def n_nodes(self) -> int:

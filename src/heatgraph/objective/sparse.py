@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import combinations_with_replacement
 from typing import Any
 
@@ -84,10 +84,10 @@ class SparseObjective:
     tol: float = 1e-8
     dtype: Any = np.float64
     n_threads: int = 1
-    candidates: CandidateEdges = field(init=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "candidates", self.layout.candidates)
+    @property
+    def candidates(self) -> CandidateEdges:
+        return self.layout.candidates
 
     @property
     def total(self) -> float:

@@ -16,6 +16,7 @@ class Status(StrEnum):
     """How a solver ended.  A string, so that it prints and compares as one."""
 
     CONVERGED = "converged"
+    CERTIFIED = "certified"
     MAX_ITER = "max_iter"
     STALLED = "stalled"
     INTERRUPTED = "interrupted"
@@ -29,6 +30,10 @@ class Status(StrEnum):
 _ADVICE = {
     Status.CONVERGED: (
         "The residual is below `tol` (for the paper's solver: the change of the objective is)."
+    ),
+    Status.CERTIFIED: (
+        "The residual is below `tol`, and no pair of nodes, candidate or not, would lower the "
+        "objective by more than the stated gap."
     ),
     Status.MAX_ITER: (
         "The iteration limit was reached before the stationarity residual fell below `tol`; "

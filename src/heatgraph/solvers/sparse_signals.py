@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import combinations_with_replacement
 from threading import local
 from typing import Any
 
@@ -16,6 +17,7 @@ from heatgraph.kernels.chebyshev import WIDTH, adjoint, bilinear_gradient, clens
 from heatgraph.kernels.layout import Layout
 from heatgraph.kernels.pool import in_groups, run_threads
 from heatgraph.objective.heat import Signals
+from heatgraph.objective.pricing import gradient_factors, signal_factors
 from heatgraph.objective.sparse import SparseDictionary, SparseMoments, SparseObjective
 from heatgraph.solvers.coding import code
 from heatgraph.solvers.ensemble import CODING_TOL, above_tangent, discount_of
@@ -23,6 +25,9 @@ from heatgraph.solvers.ensemble import CODING_TOL, above_tangent, discount_of
 __all__ = ["BlockCodes", "SparseSignals"]
 
 Array = NDArray[np.float64]
+
+FILLINGS = 100  # of missing entries; each halves what is left to do, or better
+SETTLED = 1e-6
 
 _compiled = numba.njit(cache=True, nogil=True)
 
@@ -92,11 +97,19 @@ class SparseSignals:
     def blocks(self) -> NDArray[Any]:
         """The signals (n_blocks, N, W), nodes in the order of the layout, zeros at the end."""
         N, M = self.signals.X.shape
-        n_blocks = -(-M // WIDTH)
-        blocks = np.zeros((n_blocks, N, WIDTH), self.dtype)
-        for b in range(n_blocks):
-            part = self.signals.X[:, b * WIDTH : (b + 1) * WIDTH]
-            blocks[b, :, : part.shape[1]] = part[self.layout.order]
+        return self._blocked(self.signals.X, np.zeros((-(-M // WIDTH), N, WIDTH), self.dtype))
+
+    @cached_property
+    def observed(self) -> NDArray[np.bool_] | None:
+        """The mask in the same blocks, true at the end; None where all was observed."""
+        if self.signals.observed is None:
+            return None
+        return self._blocked(self.signals.observed, np.ones(self.blocks.shape, dtype=bool))
+
+    def _blocked(self, values: NDArray[Any], blocks: NDArray[Any]) -> NDArray[Any]:
+        for b, block in enumerate(blocks):
+            part = values[:, b * WIDTH : (b + 1) * WIDTH]
+            block[:, : part.shape[1]] = part[self.layout.order]
         return blocks
 
     @cached_property
@@ -128,18 +141,43 @@ class SparseSignals:
         start: BlockCodes,
         discount: BlockCodes | None,
     ) -> BlockCodes:
-        X, c = self.blocks[b], D.heat.c.astype(self.dtype)
+        if self.observed is None:
+            return self._code_whole(objective, D, self.blocks[b], start, discount)
+        # Entries that were not observed are filled with what the codes diffuse into.  The fit of
+        # the filled block bounds that of the observed entries from above, and touches it there:
+        # to code it anew lowers both.
+        S, N = D.omega.shape
+        c, codes = D.heat.c.astype(self.dtype), start
+        for _ in range(FILLINGS):
+            B, _, R, H, _ = self._workspace.take(D.heat.degree, S, N, self.dtype)
+            _as_sources(codes.indptr, codes.where, codes.what, H)
+            clenshaw(D.narrow, c, H, B, R)
+            filled = np.where(self.observed[b], self.blocks[b], R)
+            following = self._code_whole(objective, D, filled, codes, discount)
+            settled = _change(codes, following, D.n_atoms) <= SETTLED
+            codes = following
+            if settled:
+                break
+        return codes
+
+    def _code_whole(
+        self,
+        objective: SparseObjective,
+        D: SparseDictionary,
+        X: NDArray[Any],
+        start: BlockCodes,
+        discount: BlockCodes | None,
+    ) -> BlockCodes:
+        """Code a block of which every entry is there."""
+        c = D.heat.c.astype(self.dtype)
         S, N = D.omega.shape
         _, V, _, _, Q = self._workspace.take(D.heat.degree, S, N, self.dtype)
         adjoint(D.narrow, c, X, V, Q)
         penalty = objective.alpha * D.omega.T.ravel()
         if discount is not None:
             penalty = penalty * discount.rows(D.n_atoms, 1.0)
-        pair = np.empty((S, S), dtype=np.intp)
-        pair[np.triu_indices(S)] = np.arange(S * (S + 1) // 2)
-        pair = np.triu(pair) + np.triu(pair, 1).T
         coding = code(
-            (*D.near, D.gram, pair, np.empty(0)),
+            (*D.near, D.gram, _pairs(S), np.empty(0)),
             Q.transpose(2, 1, 0).reshape(WIDTH, D.n_atoms).astype(np.float64),
             penalty,
             np.einsum("nb,nb->b", X, X, dtype=np.float64),
@@ -147,6 +185,23 @@ class SparseSignals:
             tol=CODING_TOL,
         )
         return BlockCodes.of(coding.h)
+
+    def _residual(
+        self,
+        D: SparseDictionary,
+        c: NDArray[Any],
+        codes: BlockCodes,
+        b: int,
+        B: NDArray[Any],
+        R: NDArray[Any],
+        H: NDArray[Any],
+    ) -> None:
+        """``R = X - sum_s E_s H_s`` of a block where it was observed, ``H`` from its codes."""
+        _as_sources(codes.indptr, codes.where, codes.what, H)
+        clenshaw(D.narrow, c, H, B, R)
+        np.subtract(self.blocks[b], R, out=R)
+        if self.observed is not None:
+            R[~self.observed[b]] = 0
 
     def _moments(
         self,
@@ -163,13 +218,9 @@ class SparseSignals:
             g, modes, size = np.zeros(objective.candidates.n_edges), np.zeros((K + 1, S)), 0.0
             sums = np.zeros(S * N)
             for b in group:
-                _as_sources(codes[b].indptr, codes[b].where, codes[b].what, H)
-                clenshaw(D.narrow, c, H, B, R)
-                np.subtract(self.blocks[b], R, out=R)
+                self._residual(D, c, codes[b], b, B, R, H)
                 size += float(np.einsum("nb,nb->", R, R, dtype=np.float64))
-                bilinear_gradient(
-                    D.narrow, K, self.layout.upper, B, R, V, -2.0, g, H, modes
-                )
+                bilinear_gradient(D.narrow, K, self.layout.upper, B, R, V, -2.0, g, H, modes)
                 absolute = np.abs(codes[b].what)
                 if discount is not None:
                     absolute *= _matched(discount[b], codes[b], D.n_atoms)
@@ -184,6 +235,25 @@ class SparseSignals:
             np.sum([p.modes for p in parts], axis=0),
             np.sum([p.c for p in parts], axis=0),
         )
+
+    def factors(self, D: SparseDictionary, codes: Codes) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Of the gradient of the fit over all pairs, (N, r n_blocks W) each: see `price`."""
+        S, N = D.omega.shape
+        u, v = gradient_factors(D.heat.c)
+        rank, n = u.shape[1], len(self.blocks)
+        left = np.empty((N, n, rank, WIDTH), np.float32)
+        right = np.empty((N, n, rank, WIDTH), np.float32)
+        c = D.heat.c.astype(self.dtype)
+
+        def fill(b: int) -> None:
+            B, V, R, H, _ = self._workspace.take(D.heat.degree, S, N, self.dtype)
+            self._residual(D, c, codes[b], b, B, R, H)
+            Z, Y = (np.empty((N, rank, WIDTH), self.dtype) for _ in range(2))
+            signal_factors(D.narrow, u, v, R, H, V, Z, Y)
+            left[:, b], right[:, b] = Z, Y
+
+        run_threads(fill, range(n), self.n_threads)
+        return left.reshape(N, -1), right.reshape(N, -1)
 
     def discount(self, D: SparseDictionary, codes: Codes, alpha: float) -> tuple[Codes, float]:
         omega = D.omega.T.ravel()
@@ -223,6 +293,20 @@ class SparseSignals:
         if ends[-1] != arrays["where"].size or ends[-1] != arrays["what"].size:
             raise ValueError("its codes do not fit the signals")
         return [BlockCodes(*block) for block in zip(indptr, where, what, strict=False)]
+
+
+def _pairs(S: int) -> NDArray[np.intp]:
+    """Which of the pairs ``s <= t``, in order, two scales are."""
+    pair = np.empty((S, S), dtype=np.intp)
+    for k, (s, t) in enumerate(combinations_with_replacement(range(S), 2)):
+        pair[s, t] = pair[t, s] = k
+    return pair
+
+
+def _change(before: BlockCodes, after: BlockCodes, n_atoms: int) -> float:
+    """The largest change of a code, relative to the largest code."""
+    moved = np.abs(after.rows(n_atoms) - before.rows(n_atoms)).max()
+    return float(moved) / (float(np.abs(after.what).max(initial=0.0)) or 1.0)
 
 
 def _matched(discount: BlockCodes, codes: BlockCodes, n_atoms: int) -> Array:

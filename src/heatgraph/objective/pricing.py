@@ -1,0 +1,260 @@
+"""The gradient over all pairs of nodes, a block of rows at a time: which edges are missing.
+
+The divided differences of ``exp(-t x)``, as a series in two Chebyshev variables, have a numerical
+rank of a handful, so that the gradient over all pairs is a few products of tall matrices a block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from heatgraph.kernels.chebyshev import WIDTH, Operator, _ascend
+from heatgraph.kernels.patches import _restrict
+from heatgraph.objective.sparse import SparseDictionary, SparseMoments, SparseObjective
+
+__all__ = ["Prices", "gradient_factors", "price"]
+
+Array = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Block = NDArray[Any]
+
+ROWS = 512
+RANK_TOL = 1e-6
+
+_compiled = numba.njit(cache=True, nogil=True, fastmath=True)
+
+
+@dataclass(frozen=True, eq=False)
+class Prices:
+    """The pairs that would lower the objective most, and the certificate.
+
+    ``pairs`` (n, 2) are node numbers, ``gradient`` (n,) their slopes, ascending; ``gap`` is the
+    relative fall of the objective that the gradient over all pairs still promises; ``lowest`` the
+    smallest slope of all.
+    """
+
+    pairs: NDArray[np.intp]
+    gradient: Array
+    gap: float
+    lowest: float
+
+
+def gradient_factors(c: Array, tol: float = RANK_TOL) -> tuple[Array, Array]:
+    """``u`` (K, r) and ``v`` (S, K, r): the gradient of ``p_s`` as a sum of r products.
+
+    ``(p_s(x) - p_s(y)) / (x - y) = sum_r (sum_k u_kr T_k(x)) (sum_l v_slr T_l(y))``, the first
+    factor shared by all scales.  Interpolation at Chebyshev nodes, which is exact for polynomials,
+    and a singular value decomposition cut at ``tol``.
+    """
+    K = len(c) - 1
+    angle = np.pi * (np.arange(K + 1) + 0.5) / (K + 1)
+    x = np.cos(angle)
+    T = np.cos(np.outer(np.arange(K + 1), angle))  # T_k at the nodes
+    transform = 2.0 / (K + 1) * T
+    transform[0] *= 0.5
+    k = np.arange(K + 1)[:, None]
+    slope_of_T = k * np.sin(k * angle) / np.sin(angle)
+    apart = x[:, None] - x[None, :]
+    np.fill_diagonal(apart, 1.0)
+    matrices = []
+    for coefficients in c.T:
+        p = coefficients @ T
+        quotient = (p[:, None] - p[None, :]) / apart
+        np.fill_diagonal(quotient, coefficients @ slope_of_T)
+        matrices.append(transform @ quotient @ transform.T)
+    left, size, right = np.linalg.svd(np.hstack(matrices), full_matrices=False)
+    r = max(1, int((size > tol * size[0]).sum()))
+    v = right[:r].reshape(r, len(matrices), K + 1).transpose(1, 2, 0)
+    return left[:, :r] * size[:r], np.ascontiguousarray(v)
+
+
+@_compiled
+def signal_factors(
+    A: Operator, u: Array, v: Array, R: Block, H: Block, V: Block, Z: Block, Y: Block
+) -> None:
+    """``Z_r = sum_k u_kr T_k R`` and ``Y_r = sum_s sum_k v_skr T_k H_s``, (N, r, W) each."""
+    K, rank = u.shape
+    N = R.shape[0]
+    Z[:] = 0
+    Y[:] = 0
+    for source in range(H.shape[0] + 1):
+        V[0] = R if source == 0 else H[source - 1]
+        for k in range(K):
+            if k > 0:
+                _ascend(A, k, V)
+            X = V[k % 3]
+            for i in range(N):
+                for r in range(rank):
+                    if source == 0:
+                        for b in range(WIDTH):
+                            Z[i, r, b] += u[k, r] * X[i, b]
+                    else:
+                        for b in range(WIDTH):
+                            Y[i, r, b] += v[source - 1, k, r] * X[i, b]
+
+
+@_compiled
+def _column_factors(
+    A: Operator,
+    nodes: Ints,
+    rows: Ints,
+    u: Array,
+    v: Array,
+    weight: Array,
+    position: NDArray[np.int32],
+) -> tuple[Array, Array]:
+    """The two factors for the columns of a patch, (rows, r W) each."""
+    K, rank = u.shape
+    S, n = weight.shape[0], rows.size
+    local = _restrict(A, rows, position)
+    V = np.zeros((3, n + 1, WIDTH))
+    Z, Y = np.zeros((n, rank, WIDTH)), np.zeros((n, rank, WIDTH))
+    for b in range(nodes.size):
+        V[0, position[nodes[b]], b] = 1.0
+    for k in range(K):
+        if k > 0:
+            _ascend(local, k, V)
+        X = V[k % 3]
+        for i in range(n):
+            for r in range(rank):
+                for b in range(nodes.size):
+                    total = 0.0
+                    for s in range(S):
+                        total += v[s, k, r] * weight[s, nodes[b]]
+                    Z[i, r, b] += u[k, r] * X[i, b]
+                    Y[i, r, b] += total * X[i, b]
+    position[rows] = -1
+    return Z.reshape(n, rank * WIDTH), Y.reshape(n, rank * WIDTH)
+
+
+def price(
+    objective: SparseObjective,
+    D: SparseDictionary,
+    w: Array,
+    moments: SparseMoments,
+    factors: tuple[Block, Block],
+    *,
+    tol: float,
+    most: int,
+) -> Prices:
+    """Look at every pair: the best ``most`` a node that promise more than ``tol`` of the value.
+
+    ``factors`` are those of the residuals and the sources, (N, anything) each, nodes in the order
+    of the layout.
+    """
+    value = objective.value(D, w, moments)
+    on_candidates = objective.gradient_w(D, w, moments)
+    multiplier = float(on_candidates @ w) / objective.total
+    # <g, w - y> over the points y of the simplex is at most total times (multiplier - min g).
+    bound = multiplier - tol * value / objective.total
+    lowest = float(on_candidates.min())
+    found: list[tuple[NDArray[np.intp], Array]] = []
+    for first, block in _gradient_rows(objective, D, w, moments, factors):
+        lowest = min(lowest, float(block.min()))
+        kept = min(most, block.shape[1])
+        best = np.argpartition(block, kept - 1, axis=1)[:, :kept]
+        slopes = np.take_along_axis(block, best, axis=1)
+        row, column = np.nonzero(slopes < bound)
+        pairs = np.stack([first + row, best[row, column]], axis=1)
+        found.append((pairs, slopes[row, column]))
+    gap = max(float(on_candidates @ w) - objective.total * lowest, 0.0) / value
+    pairs, slopes = _best_by_node(found, objective.layout.n_nodes, most)
+    return Prices(objective.layout.order[pairs], slopes, gap, lowest)
+
+
+def _gradient_rows(
+    objective: SparseObjective,
+    D: SparseDictionary,
+    w: Array,
+    moments: SparseMoments,
+    factors: tuple[Block, Block],
+) -> Iterator[tuple[int, Array]]:
+    """The gradient on rows of the upper triangle, infinite where the pair is a candidate."""
+    layout, N = objective.layout, objective.layout.n_nodes
+    Z, Y = factors
+    own = np.einsum("nk,nk->n", Z, Y, dtype=np.float64)
+    degrees = objective.candidates.degrees(w)[layout.order]
+    scale = -2.0 * D.operator.inverse
+    near = _NearPart.of(objective, D, moments) if objective.unit_atoms else None
+    for first in range(0, N, ROWS):
+        rows = slice(first, min(first + ROWS, N))
+        block = np.add.outer(own[rows], own)
+        block -= Z[rows] @ Y.T
+        block -= Y[rows] @ Z.T
+        block *= scale
+        block += 2.0 * objective.beta * np.add.outer(degrees[rows], degrees)
+        if near is not None:
+            near.add_to(block, rows.start, rows.stop)
+        for k in range(rows.start, rows.stop):
+            block[k - first, : k + 1] = np.inf
+            listed = slice(layout.upper[0][k], layout.upper[0][k + 1])
+            block[k - first, layout.upper[1][listed]] = np.inf
+        yield first, block
+
+
+@dataclass(frozen=True, eq=False)
+class _NearPart:
+    """The penalty's part of the gradient: its cross terms vanish between nodes far apart."""
+
+    objective: SparseObjective
+    D: SparseDictionary
+    u: Array
+    v: Array
+    weight: Array
+    own: Array
+
+    @classmethod
+    def of(
+        cls, objective: SparseObjective, D: SparseDictionary, moments: SparseMoments
+    ) -> _NearPart:
+        u, v = gradient_factors(D.twice.c)
+        weight = moments.c / (2.0 * D.omega)
+        part = cls(objective, D, u, v, weight, np.zeros(objective.layout.n_nodes))
+        for patch in D.patches:
+            Z, Y = part.factors(patch)
+            part.own[patch.rows] += np.einsum("nk,nk->n", Z, Y)
+        return part
+
+    def factors(self, patch: Any) -> tuple[Array, Array]:
+        position = np.full(self.own.size, -1, dtype=np.int32)
+        return _column_factors(
+            self.D.operator, patch.nodes, patch.rows, self.u, self.v, self.weight, position
+        )
+
+    def add_to(self, block: Array, start: int, stop: int) -> None:
+        scale = self.objective.alpha * self.D.operator.inverse
+        block += scale * np.add.outer(self.own[start:stop], self.own)
+        for patch in self.D.patches:
+            inside = slice(*np.searchsorted(patch.rows, (start, stop)))
+            if inside.start == inside.stop:
+                continue
+            Z, Y = self.factors(patch)
+            cross = Z[inside] @ Y.T + Y[inside] @ Z.T
+            block[np.ix_(patch.rows[inside] - start, patch.rows)] -= scale * cross
+
+
+def _best_by_node(
+    found: list[tuple[NDArray[np.intp], Array]], N: int, most: int
+) -> tuple[NDArray[np.intp], Array]:
+    """The steepest pairs first, no node in more than ``most`` of them.
+
+    Without that limit one node would be flooded with edges, each of which explains the others.
+    """
+    pairs = np.concatenate([pair for pair, _ in found])
+    slopes = np.concatenate([slope for _, slope in found])
+    by = np.argsort(slopes, kind="stable")
+    count = np.zeros(N, dtype=np.intp)
+    kept = []
+    for k in by:
+        i, j = pairs[k]
+        if count[i] < most and count[j] < most:
+            count[i] += 1
+            count[j] += 1
+            kept.append(k)
+    return pairs[kept].reshape(-1, 2), slopes[kept]

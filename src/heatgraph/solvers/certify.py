@@ -1,0 +1,114 @@
+"""From a few candidate edges to all pairs: price the others, add those that pay, go on.
+
+When no pair is left that pays, the answer is a stationary point of the problem over every pair of
+nodes, although most were never candidates.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from heatgraph.objective.pricing import Prices, price
+from heatgraph.objective.sparse import SparseObjective
+from heatgraph.solvers.heat import solve_heat
+from heatgraph.solvers.result import Monitor, Progress, Solution, Status
+from heatgraph.solvers.sparse_signals import SparseSignals
+
+__all__ = ["Certified", "price_all", "solve_priced"]
+
+Array = NDArray[np.float64]
+
+A_NODE = 4  # new candidates at one node in a round
+SETTLED = 0.5  # share of the gap to which the fit on the candidates settles before pairs are priced
+
+
+@dataclass(frozen=True, eq=False)
+class Certified:
+    """A solution, the problem on the candidates it ended with, and the gap over all pairs."""
+
+    solution: Solution
+    objective: SparseObjective
+    ensemble: SparseSignals
+    gap: float
+
+
+def price_all(
+    objective: SparseObjective,
+    ensemble: SparseSignals,
+    solution: Solution,
+    *,
+    tol: float,
+    discount: Any = None,
+) -> Prices:
+    """The prices of all pairs at a solution."""
+    D = objective.dictionary(solution.w, solution.tau)
+    codes, moments = ensemble.code(objective, D, solution.codes, discount)
+    factors = ensemble.factors(D, codes)
+    return price(objective, D, solution.w, moments, factors, tol=tol, most=A_NODE)
+
+
+def solve_priced(
+    objective: SparseObjective,
+    ensemble: SparseSignals,
+    w: Array,
+    tau: Array,
+    *,
+    learn_scales: bool,
+    max_iter: int,
+    tol: float,
+    gap: float,
+    n_rounds: int,
+    monitor: Monitor | None = None,
+) -> Certified:
+    """Minimise over all pairs from the candidates of ``objective``, to a relative ``gap``.
+
+    Each round settles the fit on its candidates first: to price pairs before floods nodes with
+    edges that the next steps would have made needless.
+    """
+    codes, done = None, 0
+    histories: list[Array] = []
+    solution: Solution | None = None
+    reached = np.inf
+    for _ in range(n_rounds):
+        solution = solve_heat(
+            objective,
+            ensemble,
+            w,
+            tau,
+            learn_scales=learn_scales,
+            max_iter=max(1, max_iter - done),
+            tol=max(tol, SETTLED * gap),
+            codes=codes,
+            monitor=None if monitor is None else _later(monitor, done, max_iter),
+        )
+        histories.append(solution.objective if not histories else solution.objective[1:])
+        done += solution.n_iter
+        if solution.status is Status.INTERRUPTED:
+            break
+        prices = price_all(objective, ensemble, solution, tol=SETTLED * gap)
+        reached = prices.gap
+        if reached <= gap or not len(prices.pairs) or done >= max_iter:
+            break
+        layout, w = objective.layout.with_pairs(prices.pairs, solution.w)
+        objective = replace(objective, layout=layout)
+        ensemble = replace(ensemble, layout=layout)
+        tau, codes = solution.tau, solution.codes
+        solution = replace(solution, w=w)
+    if solution is None:
+        raise ValueError(f"n_rounds must be at least 1, got {n_rounds}.")
+    status = solution.status
+    if reached <= gap and status is Status.CONVERGED:
+        status = Status.CERTIFIED
+    solution = replace(solution, objective=np.concatenate(histories), n_iter=done, status=status)
+    return Certified(solution, objective, ensemble, float(reached))
+
+
+def _later(monitor: Monitor, done: int, max_iter: int) -> Monitor:
+    def report(step: Progress) -> None:
+        monitor(replace(step, iteration=step.iteration + done, max_iter=max_iter))
+
+    return report
