@@ -1,4 +1,4 @@
-"""Columns of the heat kernel where they are not negligible: patches of nodes and their surroundings.
+"""Columns of the heat kernel where they are not negligible: patches of nodes and what is near.
 
 Heat that started in a patch of neighbouring nodes stays near it for a while.  The columns of
 ``exp(-t L)`` at the nodes of a patch are found together, one block wide, on the rows that heat

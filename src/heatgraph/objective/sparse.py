@@ -208,7 +208,7 @@ class SparseObjective:
         return gradient
 
     def gradient_tau(self, D: SparseDictionary, moments: SparseMoments) -> Array:
-        """``-2 <R, p_s'(L) H_s>``, plus the slope of the penalty, ``omega^2`` being at ``2 tau``."""
+        """``-2 <R, dp_s H_s>``, plus the slope of the penalty, ``omega^2`` being at ``2 tau``."""
         fit: Array = -2.0 * np.sum(D.heat.slope * moments.modes, axis=0)
         if not self.unit_atoms:
             return fit

@@ -7,7 +7,6 @@ nodes, although most were never candidates.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,10 +14,11 @@ from numpy.typing import NDArray
 from heatgraph.objective.pricing import Prices, price
 from heatgraph.objective.sparse import SparseObjective
 from heatgraph.solvers.heat import solve_heat
+from heatgraph.solvers.keeping import FORGETFUL, Keeper
 from heatgraph.solvers.result import Monitor, Progress, Solution, Status
 from heatgraph.solvers.sparse_signals import SparseSignals
 
-__all__ = ["Certified", "price_all", "solve_priced"]
+__all__ = ["Certified", "price_all", "price_tangent", "solve_priced"]
 
 Array = NDArray[np.float64]
 
@@ -37,17 +37,22 @@ class Certified:
 
 
 def price_all(
-    objective: SparseObjective,
-    ensemble: SparseSignals,
-    solution: Solution,
-    *,
-    tol: float,
-    discount: Any = None,
+    objective: SparseObjective, ensemble: SparseSignals, solution: Solution, *, tol: float
 ) -> Prices:
-    """The prices of all pairs at a solution."""
+    """The prices of all pairs at a solution under the l1 penalty."""
     D = objective.dictionary(solution.w, solution.tau)
-    codes, moments = ensemble.code(objective, D, solution.codes, discount)
+    codes, moments = ensemble.code(objective, D, solution.codes, None)
     factors = ensemble.factors(D, codes)
+    return price(objective, D, solution.w, moments, factors, tol=tol, most=A_NODE)
+
+
+def price_tangent(
+    objective: SparseObjective, ensemble: SparseSignals, solution: Solution, *, tol: float
+) -> Prices:
+    """The prices of all pairs at a solution under the logarithmic penalty: by its tangent there."""
+    D = objective.dictionary(solution.w, solution.tau)
+    moments = ensemble.moments(objective, D, solution.codes)
+    factors = ensemble.factors(D, solution.codes)
     return price(objective, D, solution.w, moments, factors, tol=tol, most=A_NODE)
 
 
@@ -63,6 +68,7 @@ def solve_priced(
     gap: float,
     n_rounds: int,
     monitor: Monitor | None = None,
+    keeper: Keeper = FORGETFUL,
 ) -> Certified:
     """Minimise over all pairs from the candidates of ``objective``, to a relative ``gap``.
 
@@ -73,7 +79,7 @@ def solve_priced(
     histories: list[Array] = []
     solution: Solution | None = None
     reached = np.inf
-    for _ in range(n_rounds):
+    for k in range(n_rounds):
         solution = solve_heat(
             objective,
             ensemble,
@@ -84,6 +90,7 @@ def solve_priced(
             tol=max(tol, SETTLED * gap),
             codes=codes,
             monitor=None if monitor is None else _later(monitor, done, max_iter),
+            keeper=keeper.within(f"priced{k}"),
         )
         histories.append(solution.objective if not histories else solution.objective[1:])
         done += solution.n_iter

@@ -186,6 +186,13 @@ class SparseSignals:
         )
         return BlockCodes.of(coding.h)
 
+    def residual(self, D: SparseDictionary, codes: BlockCodes, b: int) -> NDArray[Any]:
+        """``X - sum_s E_s H_s`` (N, W) of a block, zero where nothing was observed."""
+        S, N = D.omega.shape
+        B, _, R, H, _ = self._workspace.take(D.heat.degree, S, N, self.dtype)
+        self._residual(D, D.heat.c.astype(self.dtype), codes, b, B, R, H)
+        return R.copy()
+
     def _residual(
         self,
         D: SparseDictionary,
