@@ -1,0 +1,157 @@
+"""The matrix-free objective against the dense one, term by term."""
+
+import numpy as np
+import pytest
+
+from heatgraph.graph import CandidateEdges
+from heatgraph.kernels.layout import Layout
+from heatgraph.objective.atoms import ATOMS
+from heatgraph.objective.heat import HeatObjective, Signals
+from heatgraph.objective.pricing import gradient_factors, price
+from heatgraph.objective.sparse import SparseObjective
+from heatgraph.solvers.ensemble import LocalSignals
+from heatgraph.solvers.sparse_signals import SparseSignals
+
+TAU = np.array([2.0, 3.5])
+ALPHA, BETA = 0.05, 0.02
+
+
+def make(n=60, m=40, k=6, missing=0.0, seed=0):
+    """Nearest-row candidates of heat signals, half of them without weight."""
+    from heatgraph.datasets import make_graph, make_heat_signals
+
+    graph = make_graph("geometric", n, random_state=seed)
+    X, _ = make_heat_signals(graph, TAU, m, n_sources=2, random_state=seed)
+    rng = np.random.default_rng(seed)
+    near = np.argsort(((X.T[:, None] - X.T[None]) ** 2).sum(axis=2), axis=1)[:, 1 : k + 1]
+    pairs = np.sort(np.stack([np.repeat(np.arange(n), k), near.ravel()], axis=1), axis=1)
+    pairs = np.unique(np.vstack([pairs, graph.edges]), axis=0)
+    candidates = CandidateEdges(n, pairs[:, 0].copy(), pairs[:, 1].copy())
+    w = rng.uniform(size=len(pairs)) * (rng.uniform(size=len(pairs)) < 0.6)
+    observed = rng.uniform(size=X.T.shape) >= missing
+    signals = Signals(np.where(observed, X.T, 0.0), observed if missing else None)
+    return candidates, w * (0.5 * n / w.sum()), signals
+
+
+def both(atoms, tol=1e-10, **how):
+    candidates, w, signals = make(**how)
+    dense = HeatObjective(candidates, ALPHA, BETA, ATOMS[atoms]), LocalSignals(signals)
+    layout = Layout.of(candidates)
+    matrix_free = (
+        SparseObjective(layout, ALPHA, BETA, atoms == "unit", tol=tol),
+        SparseSignals(layout, signals),
+    )
+    return w, dense, matrix_free
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.3])
+@pytest.mark.parametrize("atoms", ["raw", "unit"])
+def test_value_and_gradients_are_those_of_the_dense_objective(atoms, missing):
+    w, (dense, local), (objective, ensemble) = both(atoms, missing=missing)
+    D, E = dense.dictionary(w, TAU), objective.dictionary(w, TAU)
+    order = objective.layout.order
+    assert E.omega == pytest.approx(D.omega[:, order], abs=1e-8)
+    _, sums = local.code(dense, D, local.silence(D.n_atoms), None)
+    codes, moments = ensemble.code(objective, E, ensemble.silence(E.n_atoms), None)
+    assert objective.value(E, w, moments) == pytest.approx(dense.value(D, w, sums), rel=1e-7)
+
+    # At the same sources, which near-dependent atoms leave undetermined to that accuracy.
+    H = ensemble.sources(codes, 2)
+    rows = np.ascontiguousarray(H.transpose(2, 0, 1)).reshape(local.n_signals, -1)
+    sums = (
+        local.sums(dense, D, rows, None)
+        if hasattr(local, "sums")
+        else dense.moments(D, local.signals, H, D.kernel.U.T @ local.signals.X)
+    )
+    exact = dense.gradient_w(D, w, sums)
+    assert np.abs(objective.gradient_w(E, w, moments) - exact).max() <= 1e-7 * np.abs(exact).max()
+    assert objective.gradient_tau(E, moments) == pytest.approx(
+        dense.gradient_tau(D, sums), rel=1e-6, abs=1e-9
+    )
+
+
+def test_the_tangent_of_the_logarithmic_penalty_is_the_same():
+    w, (dense, local), (objective, ensemble) = both("unit")
+    D, E = dense.dictionary(w, TAU), objective.dictionary(w, TAU)
+    rows, _ = local.code(dense, D, local.silence(D.n_atoms), None)
+    codes, _ = ensemble.code(objective, E, ensemble.silence(E.n_atoms), None)
+    slopes, above = local.discount(D, rows, ALPHA)
+    sparse_slopes, sparse_above = ensemble.discount(E, codes, ALPHA)
+    assert sparse_above == pytest.approx(above, rel=1e-6)
+    _, sums = local.code(dense, D, rows, slopes)
+    _, moments = ensemble.code(objective, E, codes, sparse_slopes)
+    assert objective.value(E, w, moments) == pytest.approx(dense.value(D, w, sums), rel=1e-6)
+
+
+def test_threads_do_not_change_a_bit():
+    w, _, (objective, ensemble) = both("unit", m=70)
+    from dataclasses import replace
+
+    out = []
+    for n_threads in (1, 3):
+        problem = replace(objective, n_threads=n_threads)
+        signals = replace(ensemble, n_threads=n_threads)
+        D = problem.dictionary(w, TAU)
+        _, moments = signals.code(problem, D, signals.silence(D.n_atoms), None)
+        out.append(problem.gradient_w(D, w, moments))
+    assert (out[0] == out[1]).all()
+
+
+def test_codes_can_be_packed_and_unpacked():
+    w, _, (objective, ensemble) = both("unit")
+    D = objective.dictionary(w, TAU)
+    codes, _ = ensemble.code(objective, D, ensemble.silence(D.n_atoms), None)
+    again = ensemble.unpack(ensemble.pack(codes), D.n_atoms)
+    assert (ensemble.sources(again, 2) == ensemble.sources(codes, 2)).all()
+    broken = {**ensemble.pack(codes), "what": np.zeros(1)}
+    with pytest.raises(ValueError, match="do not fit"):
+        ensemble.unpack(broken, D.n_atoms)
+
+
+def test_the_factors_give_the_divided_difference():
+    from heatgraph.kernels.chebyshev import heat_polynomial
+
+    p = heat_polynomial(TAU, 2.0, 1e-10)
+    u, v = gradient_factors(p.c, tol=1e-9)
+    assert u.shape[1] < p.degree  # a handful, which is the point of it
+    x, y = np.array([-0.9, 0.1, 0.3]), np.array([-0.5, 0.2, 0.95])
+    T = [np.cos(np.outer(np.arange(p.degree + 1), np.arccos(z))) for z in (x, y)]
+    for s in range(2):
+        f = [p.c[:, s] @ t for t in T]
+        quotient = (f[0][:, None] - f[1][None]) / (x[:, None] - y[None])
+        assert (u.T @ T[0]).T @ (v[s].T @ T[1]) == pytest.approx(quotient, abs=1e-7)
+
+
+@pytest.mark.parametrize("atoms", ["raw", "unit"])
+def test_prices_of_all_pairs_are_the_gradient_over_all_pairs(atoms):
+    w, _, (objective, ensemble) = both(atoms)
+    n, c = objective.layout.n_nodes, objective.candidates
+    D = objective.dictionary(w, TAU)
+    codes, moments = ensemble.code(objective, D, ensemble.silence(D.n_atoms), None)
+    prices = price(objective, D, w, moments, ensemble.factors(D, codes), tol=1e-3, most=n)
+    every = CandidateEdges.complete(n)
+    everywhere = np.zeros((n, n))
+    everywhere[c.i, c.j] = w
+    full = HeatObjective(every, ALPHA, BETA, ATOMS[atoms])
+    weights = everywhere[every.i, every.j]
+    K = full.dictionary(weights, TAU)
+    H = ensemble.sources(codes, 2)
+    signals = ensemble.signals
+    sums = full.moments(K, signals, H, K.kernel.U.T @ signals.X)
+    exact = full.gradient_w(K, weights, sums)
+    gap = (exact @ weights - 0.5 * n * exact.min()) / full.value(K, weights, sums)
+    assert prices.gap == pytest.approx(gap, rel=1e-4)
+    G = np.zeros((n, n))
+    G[every.i, every.j] = exact
+    i, j = np.sort(prices.pairs, axis=1).T
+    assert prices.gradient == pytest.approx(G[i, j], abs=1e-5 * np.abs(exact).max())
+    assert not np.isin(i * n + j, c.i * n + c.j).any()
+    assert (np.diff(prices.gradient) >= 0).all()
+
+
+def test_no_node_gets_more_new_pairs_than_allowed():
+    w, _, (objective, ensemble) = both("unit")
+    D = objective.dictionary(w, TAU)
+    codes, moments = ensemble.code(objective, D, ensemble.silence(D.n_atoms), None)
+    prices = price(objective, D, w, moments, ensemble.factors(D, codes), tol=0.0, most=2)
+    assert 0 < np.bincount(prices.pairs.ravel()).max() <= 2
