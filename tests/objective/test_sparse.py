@@ -56,7 +56,7 @@ def test_value_and_gradients_are_those_of_the_dense_objective(atoms, missing):
     assert objective.value(E, w, moments) == pytest.approx(dense.value(D, w, sums), rel=1e-7)
 
     # At the same sources, which near-dependent atoms leave undetermined to that accuracy.
-    H = ensemble.sources(codes, 2)
+    H = ensemble.whole(codes, 2)
     rows = np.ascontiguousarray(H.transpose(2, 0, 1)).reshape(local.n_signals, -1)
     sums = (
         local.sums(dense, D, rows, None)
@@ -102,7 +102,7 @@ def test_codes_can_be_packed_and_unpacked():
     D = objective.dictionary(w, TAU)
     codes, _ = ensemble.code(objective, D, ensemble.silence(D.n_atoms), None)
     again = ensemble.unpack(ensemble.pack(codes), D.n_atoms)
-    assert (ensemble.sources(again, 2) == ensemble.sources(codes, 2)).all()
+    assert (ensemble.whole(again, 2) == ensemble.whole(codes, 2)).all()
     broken = {**ensemble.pack(codes), "what": np.zeros(1)}
     with pytest.raises(ValueError, match="do not fit"):
         ensemble.unpack(broken, D.n_atoms)
@@ -135,7 +135,7 @@ def test_prices_of_all_pairs_are_the_gradient_over_all_pairs(atoms):
     full = HeatObjective(every, ALPHA, BETA, ATOMS[atoms])
     weights = everywhere[every.i, every.j]
     K = full.dictionary(weights, TAU)
-    H = ensemble.sources(codes, 2)
+    H = ensemble.whole(codes, 2)
     signals = ensemble.signals
     sums = full.moments(K, signals, H, K.kernel.U.T @ signals.X)
     exact = full.gradient_w(K, weights, sums)

@@ -54,7 +54,7 @@ def make_patches(indptr: Ints, indices: NDArray[np.int32], values: Array) -> NDA
                 j = indices[p]
                 if patch[j] < 0 and values[p] > 0.0:
                     if best[j] == 0.0:
-                        frontier.append(np.int64(j))
+                        frontier.append(int(j))
                     best[j] = max(best[j], values[p])
             node, heaviest = -1, 0.0
             for j in frontier:

@@ -11,6 +11,7 @@ import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
 
+from heatgraph.learners.large import fit_large
 from heatgraph.learners.outcome import CUT
 from heatgraph.learners.parameters import HeatParameters, first_scales
 from heatgraph.objective.atoms import ATOMS
@@ -18,7 +19,8 @@ from heatgraph.objective.heat import HeatObjective, Signals
 from heatgraph.selection.density import fit_for_edges
 from heatgraph.selection.elsewhere import choose_elsewhere
 from heatgraph.selection.penalties import Choice, Grid, choose
-from heatgraph.solvers.ensemble import Ensemble, ensemble_of
+from heatgraph.solvers.certify import Certified
+from heatgraph.solvers.ensemble import Ensemble, Objective, ensemble_of
 from heatgraph.solvers.heat import keep_solution, recall, solve_heat
 from heatgraph.solvers.keeping import FORGETFUL, Keeper, Record
 from heatgraph.solvers.majorise import PENALTIES
@@ -39,8 +41,9 @@ class Fit:
     """A solution, the objective that it solves, and how its parameters were chosen."""
 
     solution: Solution
-    objective: HeatObjective
+    objective: Objective
     choice: Choice | None
+    large: Certified | None = None
 
 
 def fit_heat(
@@ -55,6 +58,9 @@ def fit_heat(
 
     A number of edges is met by beta, where that is free: the larger, the more edges.
     """
+    if p.solver == "sparse":
+        large = fit_large(p, monitor=monitor, keeper=keeper)
+        return Fit(large.solution, large.objective, None, large)
     choice = None
     alpha, beta, tau = p.alphas[0], p.betas[0], p.starts[0]
     if p.grid is not None:
@@ -212,7 +218,7 @@ def refit(p: HeatParameters, fit: Fit, signals: Signals | Ensemble) -> Solution:
     """Fit other signals, a resample say, from where a fit ended, with its parameters."""
     objective = fit.objective
     share = ensemble_of(signals).n_signals / ensemble_of(p.signals).n_signals
-    problem = replace(objective, beta=objective.beta * share)
+    problem = p.objective(objective.alpha, objective.beta * share)
     first = solve_heat(
         problem,
         signals,

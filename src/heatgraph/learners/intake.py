@@ -32,7 +32,8 @@ Array = NDArray[np.float64]
 class Intake:
     """Signals over ``unit``, an array (n_signals, n_nodes) or on a cluster, and the nodes' names.
 
-    ``content`` is what a checkpoint knows them by; ``rows`` are the signals as a Dask array.
+    ``content`` is what a checkpoint knows them by; ``rows`` are the signals as a Dask array;
+    ``dtype`` is the precision they came in.
     """
 
     signals: Array | DaskSignals
@@ -40,6 +41,7 @@ class Intake:
     names: Names
     content: Any
     rows: Any = None
+    dtype: Any = np.float64
 
     def sources(self, solution: Solution, scale_of: NDArray[np.intp]) -> Any:
         """The sources (n_signals, n_scales, n_nodes), those of scales that met added up."""
@@ -59,7 +61,9 @@ def take_in(estimator: Any, X: Any) -> Iterator[Intake]:
     if not is_dask(X):
         observations = check_signals(estimator, X, reset=True)
         unit = unit_of(observations)
-        yield Intake(observations / unit, unit, names, observations)
+        single = getattr(X, "dtype", None) == np.float32
+        dtype = np.float32 if single else np.float64
+        yield Intake(observations / unit, unit, names, observations, dtype=dtype)
         return
     with cluster_client(n_threads(estimator.n_jobs)) as client:
         rows = as_array(X, client)

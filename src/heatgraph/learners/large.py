@@ -16,7 +16,14 @@ from heatgraph.kernels.layout import Layout
 from heatgraph.learners.parameters import HeatParameters
 from heatgraph.objective.heat import Signals
 from heatgraph.objective.sparse import SparseDictionary, SparseObjective
-from heatgraph.solvers.certify import Certified, price_tangent, solve_priced
+from heatgraph.selection.penalties import units_of
+from heatgraph.solvers.certify import (
+    SETTLED,
+    Certified,
+    price_tangent,
+    solve_priced,
+    with_pairs,
+)
 from heatgraph.solvers.coding import Coding
 from heatgraph.solvers.heat import solve_heat
 from heatgraph.solvers.keeping import FORGETFUL, Keeper
@@ -27,12 +34,9 @@ from heatgraph.solvers.sparse_signals import BlockCodes, Codes, SparseSignals
 __all__ = [
     "GAP",
     "LargeModel",
-    "check_memory",
     "fit_large",
-    "large_laplacian",
     "large_sources",
     "memory_needed",
-    "start_near",
     "typical_atom",
 ]
 
@@ -42,22 +46,27 @@ TOLERANCE = {np.dtype(np.float64): 1e-7, np.dtype(np.float32): 1e-6}
 GAP = 0.01  # relative fall of the objective that no pair may promise, for a certificate
 PRICED_NODES = 30_000  # past this, all pairs are too many to look at
 ROUNDS_OF_PRICING = 12
-NEAREST = 8  # neighbours that carry weight at the start
 ENTRIES = 50_000_000  # sources beyond this are kept sparse
 TYPICAL_ROWS = 500  # that heat from one patch reaches
+RANK = 8  # of the gradient over all pairs
+ALPHA = 0.1  # of the trace of one source
+BETA = 1e-3  # in the units of `units_of`
 
 
 def fit_large(
     p: HeatParameters,
     *,
-    alpha: float,
-    beta: float,
-    dtype: Any,
-    priced: bool,
     monitor: Monitor | None = None,
     keeper: Keeper = FORGETFUL,
 ) -> Certified:
-    """Fit with all parameters given; over all pairs where ``priced``, or else the candidates."""
+    """Fit on the candidates, or from them over every pair.
+
+    Penalties that are not given are not chosen by prediction, which takes dozens of fits, but set
+    to shares of what the signals show: see `typical_atom`.
+    """
+    dtype = p.dtype
+    _check_memory(p)
+    alpha, beta = _penalties(p)
     layout = Layout.of(p.candidates)
     objective = SparseObjective(
         layout,
@@ -68,15 +77,14 @@ def fit_large(
         dtype=dtype,
         n_threads=p.n_jobs,
     )
-    if not isinstance(p.signals, Signals):
-        raise ValueError('solver="sparse" needs the signals in memory.')
-    ensemble = SparseSignals(layout, p.signals, dtype, p.n_jobs)
+    ensemble = SparseSignals(layout, _in_memory(p.signals), dtype, p.n_jobs)
     how: dict[str, Any] = {
         "learn_scales": p.learn_scales,
         "max_iter": p.max_iter,
         "tol": p.tol,
         "monitor": monitor,
     }
+    priced = _is_priced(p)
     if priced:
         first = solve_priced(
             objective,
@@ -95,45 +103,41 @@ def fit_large(
         first = Certified(solution, objective, ensemble, float("nan"))
     if p.penalty == "l1" or first.solution.status is Status.INTERRUPTED:
         return first
+    return _refine(p, first, priced, how, keeper)
+
+
+def _refine(
+    p: HeatParameters, first: Certified, priced: bool, how: dict[str, Any], keeper: Keeper
+) -> Certified:
+    """Go on with the logarithmic penalty, under which other pairs may pay than under l1."""
     refine, _ = PENALTIES[p.penalty]
-    start = replace(first.solution, status=_plain(first.solution.status))
-    solution = refine(first.objective, first.ensemble, start, keeper=keeper, **how)
-    if not priced or solution.status is Status.INTERRUPTED:
-        return replace(first, solution=solution, gap=float("nan"))
-    # The edges were priced under the l1 penalty; the certificate is for the penalty itself.
-    gap = price_tangent(first.objective, first.ensemble, solution, tol=GAP).gap
-    if gap <= GAP and solution.status is Status.CONVERGED:
-        solution = replace(solution, status=Status.CERTIFIED)
-    return replace(first, solution=solution, gap=gap)
+    fit = first
+    for k in range(ROUNDS_OF_PRICING if priced else 1):
+        start = replace(fit.solution, status=Status.CONVERGED)
+        stage = keeper.within(f"penalty{k}")
+        solution = refine(fit.objective, fit.ensemble, start, keeper=stage, **how)
+        fit = replace(fit, solution=solution, gap=float("nan"))
+        if not priced or solution.status is Status.INTERRUPTED:
+            break
+        prices = price_tangent(fit.objective, fit.ensemble, solution, tol=SETTLED * GAP)
+        fit = replace(fit, gap=prices.gap)
+        if prices.gap <= GAP and solution.status is Status.CONVERGED:
+            return replace(fit, solution=replace(solution, status=Status.CERTIFIED))
+        if not len(prices.pairs) or solution.n_iter >= p.max_iter:
+            break
+        fit = with_pairs(fit, prices)
+    return fit
 
 
-def _plain(status: Status) -> Status:
-    return Status.CONVERGED if status is Status.CERTIFIED else status
+def _in_memory(signals: Any) -> Signals:
+    if not isinstance(signals, Signals):
+        raise ValueError(
+            'solver="sparse" needs the signals in memory; use solver="dense" for a Dask collection.'
+        )
+    return signals
 
 
-def start_near(candidates: CandidateEdges, X: Array) -> Array:
-    """Equal weights on each node's nearest candidates, nothing on the others.
-
-    Heat on all candidates alike would be everywhere at once, and no column of its kernel short.
-    """
-    N = candidates.n_nodes
-    rows = np.nan_to_num(X.T)
-    distance = np.empty(candidates.n_edges)
-    for part in np.array_split(np.arange(distance.size), max(1, distance.size // 100_000)):
-        difference = rows[candidates.i[part]] - rows[candidates.j[part]]
-        distance[part] = np.einsum("em,em->e", difference, difference)
-    ends = np.concatenate([candidates.i, candidates.j])
-    twice = np.concatenate([distance, distance])
-    by = np.lexsort((twice, ends))
-    starts = np.searchsorted(ends[by], np.arange(N))
-    rank = np.arange(by.size) - starts[ends[by]]
-    near = np.zeros(candidates.n_edges, dtype=bool)
-    near[by[rank < NEAREST] % candidates.n_edges] = True
-    w = near.astype(np.float64)
-    return w * (0.5 * N / w.sum())
-
-
-def typical_atom(p: HeatParameters, dtype: Any) -> float:
+def typical_atom(p: HeatParameters) -> float:
     """The size of one source's trace: the median over signals of the largest share of an atom.
 
     ``max_j |d_j . x| / ||d_j||`` on the graph that the fit starts from.  Unlike the norm of a
@@ -141,34 +145,35 @@ def typical_atom(p: HeatParameters, dtype: Any) -> float:
     """
     layout = Layout.of(p.candidates)
     objective = SparseObjective(layout, 0.0, 0.0, unit_atoms=True, tol=1e-4, n_threads=p.n_jobs)
-    ensemble = SparseSignals(layout, p.signals, dtype, p.n_jobs)  # type: ignore[arg-type]
+    ensemble = SparseSignals(layout, _in_memory(p.signals))
     D = objective.dictionary(p.w, p.starts[0])
     S, N = D.omega.shape
-    narrow = D.narrow._replace(
-        values=D.narrow.values.astype(dtype), diagonal=D.narrow.diagonal.astype(dtype)
-    )
-    V, Q = np.empty((3, N, WIDTH), dtype), np.empty((S, N, WIDTH), dtype)
+    V, Q = np.empty((3, N, WIDTH)), np.empty((S, N, WIDTH))
     sizes = []
     for block in ensemble.blocks:
-        adjoint(narrow, D.heat.c.astype(dtype), block, V, Q)
+        adjoint(D.operator, D.heat.c, block, V, Q)
         sizes.append(np.max(np.abs(Q) / D.omega[:, :, None], axis=(0, 1)))
     return float(np.median(np.concatenate(sizes)[: ensemble.n_signals]))
 
 
-def memory_needed(
-    n_nodes: int, n_signals: int, n_edges: int, n_scales: int, dtype: Any, n_jobs: int
-) -> int:
+def memory_needed(p: HeatParameters) -> int:
     """Bytes that a fit is likely to need at its peak, on a graph where heat stays near."""
-    item = np.dtype(dtype).itemsize
-    signals = n_nodes * n_signals * (16 + item)
-    work = n_jobs * n_nodes * WIDTH * item * (30 + 2 * n_scales)
-    gram = n_nodes * TYPICAL_ROWS * (4 + 8 * n_scales * (n_scales + 1) // 2) * 2
-    edges = n_edges * 8 * (2 * 10 + 8 + 8)
-    return int(signals + work + gram + edges)
+    N, M = p.candidates.n_nodes, _n_signals(p)
+    S, item = p.starts[0].size, np.dtype(p.dtype).itemsize
+    signals = N * M * (16 + item)
+    work = p.n_jobs * N * WIDTH * item * (30 + 2 * S)
+    gram = 2 * N * TYPICAL_ROWS * (4 + 8 * S * (S + 1) // 2)
+    factors = 2 * 4 * RANK * N * M if _is_priced(p) else 0
+    return int(signals + max(work + gram, factors) + p.candidates.n_edges * 8 * 40)
 
 
-def check_memory(needed: int) -> None:
+def _n_signals(p: HeatParameters) -> int:
+    return int(p.signals.X.shape[1]) if isinstance(p.signals, Signals) else 0
+
+
+def _check_memory(p: HeatParameters) -> None:
     """Refuse a fit that would not fit, with what would."""
+    needed = memory_needed(p)
     try:
         available = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, ValueError, OSError):  # not told on this system
@@ -180,19 +185,30 @@ def check_memory(needed: int) -> None:
         )
 
 
-def large_laplacian(graph: Graph) -> Any:
-    """The Laplacian of a large graph, sparse."""
-    return sparse.csr_array(graph.laplacian())
+def _is_priced(p: HeatParameters) -> bool:
+    return p.every_pair and p.candidates.n_nodes <= PRICED_NODES
 
 
-def large_sources(codes: Codes, layout: Layout, n_signals: int, scale_of: Any, unit: float) -> Any:
+def _penalties(p: HeatParameters) -> tuple[float, float]:
+    """Those given, or the shares that served on clean and noisy graphs of every size tried."""
+    alpha, beta = p.alphas[0], p.betas[0]
+    if len(p.alphas) > 1:
+        alpha = ALPHA * typical_atom(p)
+    if len(p.betas) > 1:
+        beta = BETA * units_of(p.signals)[1]
+    return alpha, beta
+
+
+def large_sources(fit: Certified, scale_of: NDArray[np.intp], unit: float) -> Any:
     """The sources (n_signals, n_scales, n_nodes), as a sparse array where they are many."""
+    codes: Codes = fit.solution.codes
+    layout = fit.objective.layout
     n_scales, S = int(scale_of.max()) + 1, scale_of.size
     signal = np.concatenate([b * WIDTH + block.signal for b, block in enumerate(codes)])
     where = np.concatenate([block.where for block in codes])
     what = np.concatenate([block.what for block in codes]) * unit
     at = (signal, scale_of[where % S], layout.order[where // S])
-    shape = (n_signals, n_scales, layout.n_nodes)
+    shape = (fit.ensemble.n_signals, n_scales, layout.n_nodes)
     if np.prod(shape, dtype=np.float64) > ENTRIES:
         return sparse.coo_array((what, at), shape=shape)
     sources = np.zeros(shape)
@@ -207,6 +223,7 @@ class LargeModel:
     graph: Graph
     tau: Array
     unit_atoms: bool
+    penalty: str
     n_threads: int
 
     def _problem(self, alpha: float) -> tuple[SparseObjective, SparseDictionary]:
@@ -222,18 +239,18 @@ class LargeModel:
         )
         return objective, objective.dictionary(np.asarray(self.graph.weights), self.tau)
 
-    def code(self, signals: Signals, alpha: float, penalty: str) -> Coding:
+    def code(self, signals: Signals, alpha: float) -> Coding:
         """The sources of signals (M, S N), with the duality gap of the last lasso of each."""
         objective, D = self._problem(alpha)
         layout = objective.layout
         ensemble = SparseSignals(layout, signals, np.float64, self.n_threads)
         codes, _ = ensemble.code(objective, D, ensemble.silence(D.n_atoms), None)
         discount = None
-        for _ in range(ROUNDS if penalty == "log" else 0):
+        for _ in range(ROUNDS if self.penalty == "log" else 0):
             discount, _ = ensemble.discount(D, codes, alpha)
             codes, _ = ensemble.code(objective, D, codes, discount)
         value, gap = _gaps(objective, D, ensemble, codes, discount)
-        H = ensemble.sources(codes, self.tau.size)
+        H = ensemble.whole(codes, self.tau.size)
         rows = np.ascontiguousarray(H.transpose(2, 0, 1)).reshape(ensemble.n_signals, -1)
         return Coding(rows, value, gap)
 

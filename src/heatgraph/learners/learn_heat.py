@@ -8,13 +8,15 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from heatgraph.graph import CandidateEdges
 from heatgraph.learners.checkpoint import fingerprint, kept_in
 from heatgraph.learners.fitting import Fit, fit_heat, refit_resamples
 from heatgraph.learners.intake import Intake, take_in
+from heatgraph.learners.large import LargeModel, large_sources
+from heatgraph.learners.model import DenseModel
 from heatgraph.learners.outcome import CUT, store_graph, warn_of_status
 from heatgraph.learners.parameters import PENALTY_OF, HeatParameters, n_threads, resolve
 from heatgraph.learners.progress import watch_fit
@@ -27,13 +29,11 @@ from heatgraph.learners.validation import (
     per_square,
     unit_of,
 )
-from heatgraph.objective.atoms import ATOMS
-from heatgraph.objective.heat import Dictionary, HeatObjective, Signals
+from heatgraph.objective.heat import Signals
 from heatgraph.selection.cut import CUTS
-from heatgraph.selection.masked import hide_entries, prediction_errors
+from heatgraph.selection.masked import hide_entries
 from heatgraph.solvers.heat import as_sources
 from heatgraph.solvers.keeping import Keeper
-from heatgraph.solvers.majorise import PENALTIES, Coder
 from heatgraph.solvers.result import Monitor, Status
 from heatgraph.solvers.threads import bounded_blas
 
@@ -84,12 +84,15 @@ class LearnHeat(ReportMixin, TransformerMixin, BaseEstimator):
         Whether the scales are learned too.
     atoms : {"unit", "raw"}
         What the sparsity penalty charges for an atom: its norm, or 1 as in the paper.
-    solver : {"auto", "dense", "paper"}
-        "dense" is the fast solver; "paper" runs the paper's two algorithms to the letter, with a
-        conic solver inside (``pip install "heatgraph[paper]"``).
+    solver : {"auto", "dense", "sparse", "paper"}
+        "dense" works on an array of all pairs, "sparse" on the candidate edges alone, with no
+        such array, which "auto" prefers from 2000 nodes on; "paper" runs the paper's two
+        algorithms to the letter, with a conic solver inside (``pip install "heatgraph[paper]"``).
     candidates : optional
-        The pairs that may be edges: None for all, a number of nearest neighbours, an edge list,
-        a mask, a Graph.
+        The pairs that may be edges: None or "all", a number of nearest neighbours, an edge list,
+        a mask, a Graph.  For all of them, ``solver="sparse"`` starts from 25 neighbours, and adds
+        pairs until none is left that would lower the objective by more than 1%: the status is
+        then "certified".
     n_edges : int or str, optional
         Keep this many edges in ``graph_``, or a multiple of the nodes such as "4N"; beta, where
         it is "auto", is chosen to give about as many.
@@ -131,8 +134,9 @@ class LearnHeat(ReportMixin, TransformerMixin, BaseEstimator):
         The learned graph, cut, with the node names of ``X``.
     weights_ : Graph
         Every edge that was learned, before the cut.
-    laplacian_ : ndarray (n_nodes, n_nodes)
-        The learned Laplacian before the cut; its trace is ``n_nodes``.
+    laplacian_ : ndarray or sparse array (n_nodes, n_nodes)
+        The learned Laplacian before the cut; its trace is ``n_nodes``.  Sparse past 1000 nodes,
+        where not every pair was a candidate.
     scales_ : ndarray (n_scales,)
         Ascending; two that met are reported as one.
     sources_ : ndarray (n_signals, n_scales, n_nodes)
@@ -141,7 +145,10 @@ class LearnHeat(ReportMixin, TransformerMixin, BaseEstimator):
     objective_ : ndarray
         Its history, the start first and the final value last.
     status_ : str
-        "converged", "max_iter", "stalled" or "interrupted".
+        "converged", "certified", "max_iter", "stalled" or "interrupted".
+    certificate_ : float
+        Relative fall of the objective that the gradient over every pair of nodes still promises;
+        NaN where only candidates were looked at.
     residual_ : float
         Relative fall of the objective that the gradient still promises.
     n_iter_ : int
@@ -228,12 +235,16 @@ class LearnHeat(ReportMixin, TransformerMixin, BaseEstimator):
             belongs = {}
             if self.checkpoint is not None:
                 belongs = fingerprint(self, given.content, given.names)
-            parameters = resolve(self, given.signals, given.unit, given.names)
+            parameters = resolve(self, given.signals, given.unit, given.names, given.dtype)
             n_bootstrap = int(check_number("n_bootstrap", self.n_bootstrap, integer=True))
             if isinstance(self.cut, str):
                 check_choice("cut", self.cut, ("auto", *CUTS))
             else:
                 check_number("cut", self.cut)
+            if n_bootstrap and parameters.solver == "sparse":
+                raise ValueError(
+                    'n_bootstrap resamples fits of solver="dense" only; pass n_bootstrap=0.'
+                )
             free = isinstance(self.beta, str)
             threads = bounded_blas(self.n_features_in_, parameters.n_jobs)
             with kept_in(self.checkpoint, belongs) as keeper, threads:
@@ -250,13 +261,17 @@ class LearnHeat(ReportMixin, TransformerMixin, BaseEstimator):
 
     def _store(self, p: HeatParameters, fit: Fit, given: Intake) -> None:
         solution, unit = fit.solution, given.unit
-        store_graph(self, p.candidates, solution.w, given.names, None)
+        store_graph(self, fit.objective.candidates, solution.w, given.names, None)
         self.cut_ = self._cut_at(p, solution.w)
         self.graph_ = self.weights_.cut(weight=self.cut_)
         if p.n_edges is not None:  # no more of them, where weights tie
             self.graph_ = self.weights_.cut(n_edges=p.n_edges)
         self.scales_, scale_of = _merge_scales(solution.tau)
         self.sources_ = given.sources(solution, scale_of)
+        self.certificate_ = float("nan")
+        if fit.large is not None:
+            self.certificate_ = fit.large.gap
+            self.sources_ = large_sources(fit.large, scale_of, unit)
         self.objective_ = per_square(solution.objective, unit)
         self.status_ = solution.status
         self.residual_ = solution.residual
@@ -322,9 +337,7 @@ class LearnHeat(ReportMixin, TransformerMixin, BaseEstimator):
         observations = check_signals(self, X, reset=False)
         unit = unit_of(observations)
         signals = Signals.from_missing(observations.T / unit)
-        coding = self._coder()(
-            self._dictionary(), signals, self.alpha_ / unit, n_threads=n_threads(self.n_jobs)
-        )
+        coding = self._model().code(signals, self.alpha_ / unit)
         energy = signals.energy
         gap = np.divide(coding.gap, energy, out=np.zeros_like(energy), where=energy > 0.0)
         shape = (len(observations), self.scales_.size, self.n_features_in_)
@@ -356,7 +369,7 @@ class LearnHeat(ReportMixin, TransformerMixin, BaseEstimator):
             raise ValueError(
                 f"H must be (n_signals, {S}, {N}) or (n_signals, {S * N}), got {sources.shape}."
             )
-        return self._dictionary().synthesis(as_sources(sources.reshape(-1, S * N), S)).T
+        return self._model().synthesis(as_sources(sources.reshape(-1, S * N), S)).T
 
     def impute(self, X: Any) -> Array:
         """``X`` with its NaN replaced by what the sources of the observed entries diffuse into."""
@@ -377,13 +390,10 @@ class LearnHeat(ReportMixin, TransformerMixin, BaseEstimator):
         part = hide_entries(
             Signals.from_missing(observations.T / unit), HIDDEN_SHARE, np.random.default_rng(0)
         )
-        error, energy = prediction_errors(
-            self._dictionary(),
-            part,
-            self.alpha_ / unit,
-            code=self._coder(),
-            n_threads=n_threads(self.n_jobs),
-        )
+        model = self._model()
+        coding = model.code(part.visible, self.alpha_ / unit)
+        predicted = model.synthesis(as_sources(coding.h, self.scales_.size))
+        error, energy = part.errors(predicted), part.energy
         total = float(energy.sum())
         share = 1.0 - float(error.sum()) / total if total > 0.0 else 0.0
         if share <= 0.0:
@@ -401,14 +411,13 @@ class LearnHeat(ReportMixin, TransformerMixin, BaseEstimator):
         scales = range(1, self.scales_.size + 1)
         return np.array([f"{name}@scale{s}" for s in scales for name in names], dtype=object)
 
-    def _dictionary(self) -> Dictionary:
-        candidates = CandidateEdges.complete(self.n_features_in_)
-        objective = HeatObjective(candidates, 0.0, 0.0, ATOMS[self.atoms])
-        return objective.dictionary(candidates.weights(self.laplacian_), self.scales_)
-
-    def _coder(self) -> Coder:
+    def _model(self) -> DenseModel | LargeModel:
+        """What codes and diffuses further signals: by all pairs, or without."""
         penalty = PENALTY_OF[self.atoms] if self.penalty == "auto" else self.penalty
-        return PENALTIES[penalty][1]
+        workers = n_threads(self.n_jobs)
+        if issparse(self.laplacian_):
+            return LargeModel(self.weights_, self.scales_, self.atoms == "unit", penalty, workers)
+        return DenseModel(self.laplacian_, self.scales_, self.atoms, penalty, workers)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
 from heatgraph.graph import CandidateEdges, Graph
@@ -17,6 +18,7 @@ __all__ = ["CUT", "check_n_edges", "store_graph", "tell", "warn_of_status"]
 
 Array = NDArray[np.float64]
 
+DENSE_NODES = 1000
 CUT = 1e-4  # weights below this, in a graph of trace N, are not edges; the paper's cut
 
 
@@ -42,7 +44,11 @@ def store_graph(
     estimator.weights_ = Graph(edges, w[learned], candidates.n_nodes, names)
     cut = estimator.weights_.cut(weight=CUT)
     estimator.graph_ = cut if n_edges is None else cut.cut(n_edges=n_edges)
-    estimator.laplacian_ = candidates.laplacian(w)
+    # Past some thousand nodes an array of all pairs would be most of the memory.
+    large = candidates.n_nodes > DENSE_NODES and not candidates.is_complete
+    estimator.laplacian_ = (
+        sparse.csr_array(estimator.weights_.laplacian()) if large else candidates.laplacian(w)
+    )
 
 
 def warn_of_status(estimator: Any) -> None:

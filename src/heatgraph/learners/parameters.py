@@ -18,7 +18,9 @@ from heatgraph.learners.validation import (
     check_choice,
     check_number,
     columns_of,
+    is_every_pair,
     resolve_candidates,
+    start_near,
 )
 from heatgraph.objective.atoms import ATOMS, AtomWeights
 from heatgraph.objective.heat import HeatObjective, Signals
@@ -29,10 +31,12 @@ __all__ = ["HeatParameters", "edge_count", "first_scales", "is_auto", "n_threads
 
 Array = NDArray[np.float64]
 
-SOLVERS = ("auto", "dense", "paper")
-MAX_ITER = {"auto": 2000, "dense": 2000, "paper": 1000}
+SOLVERS = ("auto", "dense", "sparse", "paper")
+MAX_ITER = {"dense": 2000, "sparse": 500, "paper": 1000}
+MANY_NODES = 2000  # from which on the matrix-free engine is the faster one
 INITS = ("uniform", "random")
 PENALTY_OF = {"unit": "log", "raw": "l1"}
+NEIGHBOURS = 25  # of each node, from which a fit over all pairs of many nodes starts
 FIRST_SCALES = (1.0, 3.0)  # the span that the scales start in where none are given
 MOST_SCALES = 3  # that n_scales="auto" tries
 
@@ -59,6 +63,12 @@ class HeatParameters:
     tol: float
     n_jobs: int
     rng: np.random.Generator
+    every_pair: bool
+    dtype: Any
+
+    @property
+    def unit_atoms(self) -> bool:
+        return self.atoms is ATOMS["unit"]
 
     @property
     def grid(self) -> Grid | None:
@@ -78,17 +88,26 @@ class HeatParameters:
         return HeatObjective(self.candidates, alpha, beta, self.atoms)
 
 
-def resolve(estimator: Any, X: Array | DaskSignals, unit: float, names: Names) -> HeatParameters:
+def resolve(
+    estimator: Any,
+    X: Array | DaskSignals,
+    unit: float,
+    names: Names,
+    dtype: Any = np.float64,
+) -> HeatParameters:
     """Check every parameter of the estimator against ``X`` (n_signals, n_nodes), of unit size.
 
     The one place where signals turn from rows, as users pass them, to columns, as the
     mathematics writes them.
     """
     signals, rows = _signals_and_rows(estimator, X)
-    candidates = resolve_candidates(estimator.candidates, rows, names)
+    n_nodes = rows.shape[1]
+    solver = _engine(check_choice("solver", estimator.solver, SOLVERS), n_nodes, X)
+    every_pair = is_every_pair(estimator.candidates)
+    given = NEIGHBOURS if every_pair and solver == "sparse" else estimator.candidates
+    candidates = resolve_candidates(given, rows, names)
     atoms = check_choice("atoms", estimator.atoms, tuple(ATOMS))
     penalty = check_choice("penalty", estimator.penalty, ("auto", *PENALTIES))
-    solver = check_choice("solver", estimator.solver, SOLVERS)
     if solver == "paper":
         _check_paper(atoms, penalty, signals)
     alpha_unit, beta_unit = units_of(signals)
@@ -97,7 +116,7 @@ def resolve(estimator: Any, X: Array | DaskSignals, unit: float, names: Names) -
         candidates=candidates,
         atoms=ATOMS[atoms],
         signals=signals,
-        w=_start(estimator, candidates, names, rng),
+        w=_start(estimator, candidates, names, rng, rows if solver == "sparse" else None),
         alphas=_choices("alpha", estimator.alpha, (unit,), ALPHAS, alpha_unit),
         betas=_choices("beta", estimator.beta, (unit, unit), BETAS, beta_unit),
         starts=_scales(estimator),
@@ -109,7 +128,16 @@ def resolve(estimator: Any, X: Array | DaskSignals, unit: float, names: Names) -
         tol=_tolerance(estimator.tol, solver, unit),
         n_jobs=n_threads(estimator.n_jobs),
         rng=rng,
+        every_pair=every_pair,
+        dtype=dtype,
     )
+
+
+def _engine(solver: str, n_nodes: int, X: Any) -> str:
+    """The solver that "auto" stands for."""
+    if solver != "auto":
+        return solver
+    return "sparse" if n_nodes >= MANY_NODES and not isinstance(X, DaskSignals) else "dense"
 
 
 def _signals_and_rows(
@@ -255,13 +283,22 @@ def is_auto(name: str, value: Any) -> bool:
 
 
 def _start(
-    estimator: Any, candidates: CandidateEdges, names: Names, rng: np.random.Generator
+    estimator: Any,
+    candidates: CandidateEdges,
+    names: Names,
+    rng: np.random.Generator,
+    rows: Array | None,
 ) -> Array:
-    """Weights to start from, on the simplex of the candidates."""
+    """Weights to start from, on the simplex of the candidates.
+
+    Where ``rows`` are given, "uniform" is on the candidates nearest to each node.
+    """
     total = 0.5 * candidates.n_nodes
     if isinstance(estimator.init, Graph):
         return _from_graph(estimator.init, candidates, names, total)
     if check_choice("init", estimator.init, INITS) == "uniform":
+        if rows is not None:
+            return start_near(candidates, rows)
         return np.full(candidates.n_edges, total / candidates.n_edges)
     return _on_simplex(rng.uniform(size=candidates.n_edges), total)
 

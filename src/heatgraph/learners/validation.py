@@ -21,16 +21,20 @@ __all__ = [
     "check_number",
     "check_signals",
     "columns_of",
+    "is_every_pair",
     "node_names",
     "over_square",
     "per_square",
     "power_of_two",
     "resolve_candidates",
+    "start_near",
     "unit_of",
 ]
 
 Array = NDArray[np.float64]
 Names = tuple[Hashable, ...] | None
+
+NEAREST = 8  # neighbours that carry weight at the start on many nodes
 
 
 def check_signals(
@@ -153,7 +157,7 @@ def resolve_candidates(candidates: Any, X: Array, names: Names) -> CandidateEdge
     else: a list of pairs, of node names where there are names, of node numbers otherwise.
     """
     n = X.shape[1]
-    if candidates is None or (isinstance(candidates, str) and candidates == "all"):
+    if is_every_pair(candidates):
         return CandidateEdges.complete(n)
     if isinstance(candidates, (int, np.integer)) and not isinstance(candidates, bool):
         return _from_pairs(_nearest_rows(X, int(candidates)), n)
@@ -165,6 +169,34 @@ def resolve_candidates(candidates: Any, X: Array, names: Names) -> CandidateEdge
             raise ValueError(f"candidates: the mask must be ({n}, {n}), got {mask.shape}.")
         return _from_pairs(np.stack([mask.row, mask.col], axis=1)[mask.data != 0], n)
     return _from_pairs(_numbered(candidates, names, n), n)
+
+
+def is_every_pair(candidates: Any) -> bool:
+    """Whether every pair of nodes may be an edge."""
+    return candidates is None or (isinstance(candidates, str) and candidates == "all")
+
+
+def start_near(candidates: CandidateEdges, X: Array) -> Array:
+    """Equal weights on each node's nearest candidates, nothing on the others.
+
+    Heat on all candidates alike would be everywhere at once, and no column of its kernel short.
+    """
+    N = candidates.n_nodes
+    rows = np.nan_to_num(X.T)
+    distance = np.empty(candidates.n_edges)
+    for part in np.array_split(np.arange(distance.size), max(1, distance.size // 100_000)):
+        difference = rows[candidates.i[part]] - rows[candidates.j[part]]
+        distance[part] = np.einsum("em,em->e", difference, difference)
+    ends = np.concatenate([candidates.i, candidates.j])
+    twice = np.concatenate([distance, distance])
+    by = np.lexsort((twice, ends))
+    starts = np.searchsorted(ends[by], np.arange(N))
+    rank = np.arange(by.size) - starts[ends[by]]
+    near = np.zeros(candidates.n_edges, dtype=bool)
+    near[by[rank < NEAREST] % candidates.n_edges] = True
+    w = near.astype(np.float64)
+    start: Array = w * (0.5 * N / w.sum())
+    return start
 
 
 def columns_of(parameter: str, graph: Graph, n: int, names: Names) -> NDArray[np.intp]:

@@ -30,6 +30,12 @@ class HiddenPart:
         energy: Array = np.einsum("nm,nm->m", self.truth, self.truth)
         return energy
 
+    def errors(self, predicted: Array) -> Array:
+        """The squared error of a prediction (N, M) on each signal's hidden entries, (M,)."""
+        error = np.where(self.hidden, self.truth - predicted, 0.0)
+        errors: Array = np.einsum("nm,nm->m", error, error)
+        return errors
+
 
 def hide_entries(signals: Signals, share: float, rng: np.random.Generator) -> HiddenPart:
     """Hide about ``share`` of each signal's observed entries, at least one and never all.
@@ -69,5 +75,4 @@ def prediction_errors(
     """
     coding = code(D, part.visible, alpha, n_threads=n_threads, tol=1e-8)
     predicted = D.synthesis(as_sources(coding.h, D.tau.size))
-    error = np.where(part.hidden, part.truth - predicted, 0.0)
-    return np.einsum("nm,nm->m", error, error), part.energy
+    return part.errors(predicted), part.energy

@@ -18,7 +18,7 @@ from heatgraph.solvers.keeping import FORGETFUL, Keeper
 from heatgraph.solvers.result import Monitor, Progress, Solution, Status
 from heatgraph.solvers.sparse_signals import SparseSignals
 
-__all__ = ["Certified", "price_all", "price_tangent", "solve_priced"]
+__all__ = ["Certified", "price_all", "price_tangent", "solve_priced", "with_pairs"]
 
 Array = NDArray[np.float64]
 
@@ -54,6 +54,17 @@ def price_tangent(
     moments = ensemble.moments(objective, D, solution.codes)
     factors = ensemble.factors(D, solution.codes)
     return price(objective, D, solution.w, moments, factors, tol=tol, most=A_NODE)
+
+
+def with_pairs(fit: Certified, prices: Prices) -> Certified:
+    """The same solution with more candidates, which carry no weight yet."""
+    layout, w = fit.objective.layout.with_pairs(prices.pairs, fit.solution.w)
+    return replace(
+        fit,
+        solution=replace(fit.solution, w=w),
+        objective=replace(fit.objective, layout=layout),
+        ensemble=replace(fit.ensemble, layout=layout),
+    )
 
 
 def solve_priced(
@@ -100,11 +111,9 @@ def solve_priced(
         reached = prices.gap
         if reached <= gap or not len(prices.pairs) or done >= max_iter:
             break
-        layout, w = objective.layout.with_pairs(prices.pairs, solution.w)
-        objective = replace(objective, layout=layout)
-        ensemble = replace(ensemble, layout=layout)
-        tau, codes = solution.tau, solution.codes
-        solution = replace(solution, w=w)
+        fit = with_pairs(Certified(solution, objective, ensemble, reached), prices)
+        objective, ensemble, solution = fit.objective, fit.ensemble, fit.solution
+        w, tau, codes = solution.w, solution.tau, solution.codes
     if solution is None:
         raise ValueError(f"n_rounds must be at least 1, got {n_rounds}.")
     status = solution.status

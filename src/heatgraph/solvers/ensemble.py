@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from heatgraph.graph.candidates import CandidateEdges
 from heatgraph.objective.heat import Dictionary, HeatObjective, Moments, Signals
 from heatgraph.solvers.coding import Coding, code
 from heatgraph.solvers.keeping import thick, thin
@@ -22,6 +23,7 @@ __all__ = [
     "CODING_TOL",
     "Ensemble",
     "LocalSignals",
+    "Objective",
     "above_tangent",
     "as_sources",
     "code_signals",
@@ -39,6 +41,30 @@ CODING_TOL = 1e-11  # duality gap of the sources, relative to each signal's ener
 BATCH = 1024
 
 
+class Objective(Protocol):
+    """What is minimised, whatever its dictionaries and the sums over signals are made of."""
+
+    @property
+    def alpha(self) -> float: ...
+
+    @property
+    def beta(self) -> float: ...
+
+    @property
+    def candidates(self) -> CandidateEdges: ...
+
+    @property
+    def total(self) -> float: ...
+
+    def dictionary(self, w: Array, tau: Array) -> Any: ...
+
+    def value(self, D: Any, w: Array, moments: Any) -> float: ...
+
+    def gradient_w(self, D: Any, w: Array, moments: Any) -> Array: ...
+
+    def gradient_tau(self, D: Any, moments: Any) -> Array: ...
+
+
 class Ensemble(Protocol):
     """Signals that can be coded on a dictionary.
 
@@ -52,20 +78,18 @@ class Ensemble(Protocol):
         """Codes that are all zero: where a first coding starts."""
         ...
 
-    def code(
-        self, objective: HeatObjective, D: Dictionary, start: Any, discount: Any
-    ) -> tuple[Any, Moments]:
+    def code(self, objective: Any, D: Any, start: Any, discount: Any) -> tuple[Any, Any]:
         """The sources of every signal, and the sums over them that value and gradients need."""
         ...
 
-    def discount(self, D: Dictionary, codes: Any, alpha: float) -> tuple[Any, float]:
+    def discount(self, D: Any, codes: Any, alpha: float) -> tuple[Any, float]:
         """The tangent of the logarithmic penalty at codes: its slopes, and how far it is above.
 
         The first multiplies the penalty of each code, the second is :func:`above_tangent`.
         """
         ...
 
-    def moments(self, objective: HeatObjective, D: Dictionary, codes: Any) -> Moments:
+    def moments(self, objective: Any, D: Any, codes: Any) -> Any:
         """The sums at codes, their penalty discounted by the tangent at these codes."""
         ...
 

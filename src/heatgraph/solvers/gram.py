@@ -62,7 +62,8 @@ def _of_either(function: Any, whole: Any, sparse: Any) -> None:
     def choose_five(gram, j, support, n, out):  # type: ignore[no-untyped-def]
         return whole if len(gram) == WHOLE else sparse
 
-    choose = {2: choose_two, 4: choose_four, 5: choose_five}[function.__code__.co_argcount]
+    choices: dict[int, Any] = {2: choose_two, 4: choose_four, 5: choose_five}
+    choose = choices[function.__code__.co_argcount]
     overload(function, jit_options={"fastmath": FASTMATH})(choose)
 
 

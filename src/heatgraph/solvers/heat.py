@@ -14,12 +14,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from heatgraph.objective.heat import HeatObjective, Signals
+from heatgraph.objective.heat import Signals
 from heatgraph.objective.simplex import ValidSet
 from heatgraph.solvers.ensemble import (
     CODING_TOL,
     Ensemble,
     LocalSignals,
+    Objective,
     as_sources,
     code_signals,
     ensemble_of,
@@ -39,7 +40,7 @@ MEAN_DEGREE = 1.0  # of a Laplacian of trace N: how far a first step may move on
 class _Reduced:
     """``phi`` as a function of ``x = (w, tau)``, or of ``w`` alone where the scales are held."""
 
-    objective: HeatObjective
+    objective: Objective
     ensemble: Ensemble
     tau: Array
     learn_scales: bool
@@ -60,7 +61,7 @@ class _Reduced:
 
 
 def solve_heat(
-    objective: HeatObjective,
+    objective: Objective,
     signals: Signals | Ensemble,
     w: Array,
     tau: Array,
@@ -201,7 +202,7 @@ def keep_solution(keeper: Keeper, solution: Solution, ensemble: Ensemble) -> Non
     keeper.put(Record(facts, arrays))
 
 
-def recall(keeper: Keeper, objective: HeatObjective, ensemble: Ensemble) -> Solution | None:
+def recall(keeper: Keeper, objective: Objective, ensemble: Ensemble) -> Solution | None:
     """The solution that was left with a keeper, or None."""
     record = keeper.get()
     if record is None:

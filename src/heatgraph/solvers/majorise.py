@@ -19,11 +19,12 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from heatgraph.objective.heat import Dictionary, HeatObjective, Signals
+from heatgraph.objective.heat import Dictionary, Signals
 from heatgraph.solvers.coding import Coding
 from heatgraph.solvers.ensemble import (
     CODING_TOL,
     Ensemble,
+    Objective,
     code_signals,
     discount_of,
     ensemble_of,
@@ -42,7 +43,7 @@ class Refine(Protocol):
 
     def __call__(
         self,
-        objective: HeatObjective,
+        objective: Objective,
         signals: Signals | Ensemble,
         start: Solution,
         *,
@@ -73,7 +74,7 @@ ROUNDS = 3  # after the l1 round; more change the graph no further
 
 
 def refine_log(
-    objective: HeatObjective,
+    objective: Objective,
     signals: Signals | Ensemble,
     start: Solution,
     *,
@@ -123,7 +124,7 @@ def refine_log(
     return replace(solution, objective=np.append(history[:-1], value))
 
 
-def _value(objective: HeatObjective, ensemble: Ensemble, solution: Solution) -> float:
+def _value(objective: Objective, ensemble: Ensemble, solution: Solution) -> float:
     """The objective with the logarithmic penalty: what the tangent at a point is worth there."""
     D = objective.dictionary(solution.w, solution.tau)
     _, above = ensemble.discount(D, solution.codes, objective.alpha)
@@ -132,7 +133,7 @@ def _value(objective: HeatObjective, ensemble: Ensemble, solution: Solution) -> 
 
 
 def keep_l1(
-    objective: HeatObjective,
+    objective: Objective,
     signals: Signals | Ensemble,
     start: Solution,
     *,

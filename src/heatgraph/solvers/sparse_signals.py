@@ -278,6 +278,10 @@ class SparseSignals:
         return self._moments(objective, D, codes, discount)
 
     def sources(self, codes: Codes, n_scales: int) -> Array:
+        """Nothing: the codes stay in their blocks."""
+        return np.empty((n_scales, self.layout.n_nodes, 0))
+
+    def whole(self, codes: Codes, n_scales: int) -> Array:
         """The codes as the paper's (S, N, M)."""
         N, M = self.signals.X.shape
         H = np.zeros((n_scales, N, M))

@@ -1,0 +1,45 @@
+"""A learned graph and its scales at work on further signals, by an array of all pairs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from heatgraph.graph import CandidateEdges
+from heatgraph.objective.atoms import ATOMS
+from heatgraph.objective.heat import Dictionary, HeatObjective, Signals
+from heatgraph.solvers.coding import Coding
+from heatgraph.solvers.majorise import PENALTIES
+
+__all__ = ["DenseModel"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class DenseModel:
+    """A Laplacian (N, N), scales, and how sources are penalised."""
+
+    laplacian: Array
+    tau: Array
+    atoms: str
+    penalty: str
+    n_threads: int
+
+    @cached_property
+    def _dictionary(self) -> Dictionary:
+        candidates = CandidateEdges.complete(len(self.laplacian))
+        objective = HeatObjective(candidates, 0.0, 0.0, ATOMS[self.atoms])
+        return objective.dictionary(candidates.weights(self.laplacian), self.tau)
+
+    def code(self, signals: Signals, alpha: float) -> Coding:
+        """The sources of signals, a row (S N,) each, with the duality gap each reached."""
+        _, code = PENALTIES[self.penalty]
+        return code(self._dictionary, signals, alpha, n_threads=self.n_threads)
+
+    def synthesis(self, H: Array) -> Array:
+        """``sum_s E_s H_s`` (N, M) of sources (S, N, M)."""
+        return self._dictionary.synthesis(H)
