@@ -136,7 +136,7 @@ def reached_rows(
     kept = 0
     for k in range(n):
         i = touched[k]
-        keep = u[i] > 0.1 * threshold
+        keep = u[i] > 0.1 * threshold or k < nodes.size
         u[i], v[i], position[i] = 0.0, 0.0, -1
         if keep:
             touched[kept] = i

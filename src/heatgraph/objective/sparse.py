@@ -20,16 +20,16 @@ __all__ = ["Patch", "SparseDictionary", "SparseMoments", "SparseObjective"]
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-REACH = 1.0  # rows where heat is below this share of the tolerance are not looked at
-MOST_ROWS = 3000  # a patch whose heat reaches more rows is not local
+MOST_ROWS = 1500  # of a patch; where heat reaches more, the threshold is raised
 
 
 @dataclass(frozen=True, eq=False)
 class Patch:
-    """Neighbouring nodes, and the rows that heat from them reaches."""
+    """Neighbouring nodes, and the rows where heat from them is above a threshold."""
 
     nodes: Ints
     rows: Ints
+    threshold: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +55,11 @@ class SparseDictionary:
     @property
     def n_atoms(self) -> int:
         return self.omega.size
+
+    @property
+    def threshold(self) -> float:
+        """What is left out of an atom is below this; the tolerance, unless heat is everywhere."""
+        return max(patch.threshold for patch in self.patches)
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,6 +127,7 @@ class SparseObjective:
 
     def _patches(self, operator: Operator, t: float) -> tuple[Patch, ...]:
         N = self.layout.n_nodes
+        most = min(N, MOST_ROWS)
         weights = -operator.values / operator.inverse
         number = make_patches(operator.indptr, operator.indices, weights)
         by = np.argsort(number, kind="stable").astype(np.int64)
@@ -130,11 +136,14 @@ class SparseObjective:
         def reached(group: Any) -> list[Patch]:
             u, v = np.zeros(N), np.zeros(N)
             position = np.full(N, -1, dtype=np.int32)
-            threshold = REACH * self.tol
-            return [
-                Patch(nodes, reached_rows(operator, nodes, t, threshold, N, u, v, position))
-                for nodes in group
-            ]
+            found = []
+            for nodes in group:
+                threshold, rows = self.tol, nodes[:0]
+                while not rows.size:
+                    rows = reached_rows(operator, nodes, t, threshold, most, u, v, position)
+                    threshold *= 1.0 if rows.size else 10.0
+                found.append(Patch(nodes, rows, threshold))
+            return found
 
         groups = in_groups(np.split(by, starts[1:]))
         return tuple(
@@ -150,7 +159,7 @@ class SparseObjective:
             position = np.full(N, -1, dtype=np.int32)
             return [
                 heat_columns(
-                    operator, patch.nodes, patch.rows, c, REACH * self.tol, position, diagonals
+                    operator, patch.nodes, patch.rows, c, patch.threshold, position, diagonals
                 )
                 for patch in group
             ]

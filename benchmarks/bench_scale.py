@@ -1,0 +1,329 @@
+"""The matrix-free engine against the dense one, and alone where there is no other.
+
+Run all with ``make bench-scale``, or some: ``python -m benchmarks.bench_scale gradient step``.
+Every figure of memory is the peak of a process of its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import time
+import warnings
+from dataclasses import replace
+
+import numpy as np
+from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning
+
+from heatgraph import Graph, LearnHeat
+from heatgraph.datasets import make_graph, make_heat_signals
+from heatgraph.graph import CandidateEdges
+from heatgraph.kernels.layout import Layout
+from heatgraph.learners.validation import resolve_candidates, start_near
+from heatgraph.metrics import best_cut, edge_scores
+from heatgraph.objective.atoms import ATOMS
+from heatgraph.objective.heat import HeatObjective, Signals
+from heatgraph.objective.sparse import SparseObjective
+from heatgraph.selection.cut import typical_cut
+from heatgraph.solvers.ensemble import LocalSignals
+from heatgraph.solvers.heat import solve_heat
+from heatgraph.solvers.sparse_signals import SparseSignals
+
+TAU = np.array([2.5, 4.0])
+ALPHA, BETA = 0.1, 1e-3  # of the sources' size, which is 1; of the energy a node
+THREADS = 2
+
+
+def problem(n, m, kind="geometric", neighbours=25, noise=0.0, seed=0):
+    graph = make_graph(kind, n, random_state=seed)
+    X, _ = make_heat_signals(
+        graph, TAU, m, n_sources=max(3, n // 100), noise_std=noise, random_state=seed
+    )
+    candidates = resolve_candidates(neighbours, X, None)
+    return graph, X, candidates, start_near(candidates, X)
+
+
+def engines(X, candidates, *, tol=1e-7, dtype=np.float64, atoms="unit", alpha=ALPHA):
+    signals = Signals(np.ascontiguousarray(X.T))
+    beta = BETA * float(signals.energy.sum()) / candidates.n_nodes
+    layout = Layout.of(candidates)
+    dense = HeatObjective(candidates, alpha, beta, ATOMS[atoms]), LocalSignals(signals, THREADS)
+    free = (
+        SparseObjective(layout, alpha, beta, atoms == "unit", tol, dtype, THREADS),
+        SparseSignals(layout, signals, dtype, THREADS),
+    )
+    return dense, free
+
+
+def gradient():
+    """Largest error of the gradient, relative to its largest entry, at the same sources."""
+    _, X, candidates, w = problem(300, 100)
+    for tol, asked in ((1e-8, 1e-7), (1e-13, 1e-12)):
+        (dense, local), (free, ensemble) = engines(X, candidates, tol=tol)
+        E = free.dictionary(w, TAU)
+        codes, moments = ensemble.code(free, E, ensemble.silence(E.n_atoms), None)
+        D = dense.dictionary(w, TAU)
+        H = ensemble.whole(codes, 2)
+        rows = np.ascontiguousarray(H.transpose(2, 0, 1)).reshape(len(X), -1)
+        exact = dense.gradient_w(D, w, local.sums(dense, D, rows, None))
+        error = np.abs(free.gradient_w(E, w, moments) - exact).max() / np.abs(exact).max()
+        print(f"  tolerance {tol:g}: degree {E.heat.degree}, error {error:.1e} (asked {asked:g})")
+
+
+def agreement():
+    """Both engines from the same start, to the same residual."""
+    graph, X, candidates, w = problem(200, 300)
+    dense, free = engines(X, candidates, alpha=0.06)
+    out = {}
+    for name, (objective, ensemble) in (("dense", dense), ("sparse", free)):
+        out[name] = solve_heat(
+            objective, ensemble, w, TAU, learn_scales=False, max_iter=2000, tol=1e-5
+        )
+        fit = out[name]
+        F = best_f(graph, candidates, fit.w)
+        print(
+            f"  {name}: {fit.status}, {fit.n_iter} iterations, objective {fit.objective[-1]:.8g}, "
+            f"residual {fit.residual:.1e}, best-cut F {F:.4f}"
+        )
+    apart = np.abs(out["dense"].w - out["sparse"].w).max() / out["dense"].w.max()
+    print(f"  weights apart by at most {apart:.1e} of the largest (asked 1e-3)")
+
+
+def best_f(graph, candidates, w):
+    kept = w > 0.0
+    edges = np.stack([candidates.i, candidates.j], axis=1)[kept]
+    return best_cut(graph, Graph(edges, w[kept], candidates.n_nodes))[0].f_measure
+
+
+def step(sizes=(500, 1000, 2000), m=500):
+    """Seconds of one evaluation of value and gradients, the sources of the last one at hand."""
+    for n in sizes:
+        _, X, candidates, w = problem(n, m)
+        (dense, local), (free, ensemble) = engines(X, candidates)
+        fit = solve_heat(free, ensemble, w, TAU, learn_scales=False, max_iter=15, tol=1e-9)
+        times = {}
+        for atoms in ("unit", "raw"):
+            plain = replace(dense, atoms=ATOMS[atoms])
+            times["dense", atoms] = _evaluations(plain, local, fit.w, n)
+            for dtype in (np.float64, np.float32):
+                _, (objective, blocks) = engines(X, candidates, dtype=dtype, atoms=atoms)
+                times[np.dtype(dtype).name, atoms] = _evaluations(objective, blocks, fit.w, n)
+            base = times["dense", atoms]
+            print(
+                f"  N = {n}, M = {m}, {atoms} atoms: dense {base:.3f} s; "
+                + "; ".join(
+                    f"{d} {times[d, atoms]:.3f} s, {base / times[d, atoms]:.1f} times faster"
+                    for d in ("float64", "float32")
+                )
+            )
+
+
+def _evaluations(objective, ensemble, w, n, repeats=3):
+    codes = ensemble.silence(2 * n)
+    best = np.inf
+    for k in range(repeats + 1):
+        nearby = w * (1.0 + 0.01 * np.sin(np.arange(w.size) + k))
+        nearby *= objective.total / nearby.sum()
+        start = time.perf_counter()
+        D = objective.dictionary(nearby, TAU)
+        codes, moments = ensemble.code(objective, D, codes, None)
+        objective.gradient_w(D, nearby, moments)
+        if k > 0:  # the first finds all sources anew
+            best = min(best, time.perf_counter() - start)
+    return best
+
+
+def fit_alone(n, m, kind, noise, learn_scales, max_iter, dtype, neighbours, tol):
+    """One fit by the estimator; what a process of its own prints."""
+    graph = make_graph(kind, n, random_state=0)
+    X, _ = make_heat_signals(
+        graph, TAU, m, n_sources=max(3, n // 100), noise_std=noise, random_state=0
+    )
+    del _
+    scales = {} if learn_scales else {"scales": TAU, "learn_scales": False}
+    model = LearnHeat(
+        solver="sparse",
+        candidates=neighbours,
+        penalty="l1",
+        max_iter=max_iter,
+        tol=tol,
+        n_jobs=THREADS,
+        **scales,
+    )
+    start = time.perf_counter()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(X.astype(dtype))
+    seconds = time.perf_counter() - start
+    found = {
+        "seconds": seconds,
+        "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6,
+        "status": str(model.status_),
+        "n_iter": int(model.n_iter_),
+        "residual": float(model.residual_),
+        "objective": float(model.objective_[-1]),
+        "alpha": float(model.alpha_),
+        "scales": model.scales_.tolist(),
+        "certificate": float(model.certificate_),
+    }
+    found["best_f"] = float(best_cut(graph, model.weights_)[0].f_measure)
+    cut = model.weights_.cut(weight=typical_cut(np.asarray(model.weights_.weights)))
+    found["f"] = float(edge_scores(graph, cut).f_measure)
+    print(json.dumps(found))
+
+
+def alone(**how):
+    """Run :func:`fit_alone` in a process of its own and read what it found."""
+    given = {
+        "n": 10_000,
+        "m": 500,
+        "kind": "geometric",
+        "noise": 0.0,
+        "learn_scales": False,
+        "max_iter": 25,
+        "dtype": "float32",
+        "neighbours": 25,
+        "tol": 1e-2,
+        **how,
+    }
+    command = [sys.executable, "-m", "benchmarks.bench_scale", "--alone", json.dumps(given)]
+    run = subprocess.run(command, capture_output=True, text=True, check=False)
+    if run.returncode:
+        print(f"  {how}: failed: {run.stderr.strip().splitlines()[-1]}")
+        return None
+    found = json.loads(run.stdout.strip().splitlines()[-1])
+    print(
+        f"  {how or 'clean, scales held'}: best-cut F {found['best_f']:.3f}, cut from the data "
+        f"{found['f']:.3f}, {found['seconds']:.0f} s, {found['peak']:.2f} GB, {found['n_iter']} "
+        f"iterations ({found['status']}, residual {found['residual']:.1e}), "
+        f"scales {np.round(found['scales'], 2).tolist()}, certificate {found['certificate']:.3g}",
+        flush=True,
+    )
+    return found
+
+
+def ten_thousand():
+    """N = 10,000, M = 500: F, time, memory."""
+    alone()
+    alone(learn_scales=True)
+    alone(noise=0.02)
+
+
+def hubs():
+    """Barabasi-Albert at N = 10,000: heat is everywhere at once."""
+    graph = make_graph("ba", 10_000, random_state=0)
+    edges = graph.edges.astype(np.intp)
+    candidates = CandidateEdges(10_000, edges[:, 0].copy(), edges[:, 1].copy())
+    D_of = SparseObjective(Layout.of(candidates), 0.0, 0.0, False, 1e-6)
+    operator = D_of.layout.operator(np.asarray(graph.weights))
+    from heatgraph.kernels.chebyshev import heat_polynomial
+
+    degree = heat_polynomial(TAU, 1.0 / operator.inverse, 1e-6).degree
+    print(f"  true graph: largest eigenvalue at most {2 / operator.inverse:.1f}, degree {degree}")
+    alone(kind="ba", max_iter=5)
+
+
+def hundred_thousand(sizes=(2000, 10_000, 100_000), m=128):
+    """Seconds an evaluation as N grows at fixed degree and neighbours, and the memory."""
+    seconds = []
+    for n in sizes:
+        command = [sys.executable, "-m", "benchmarks.bench_scale", "--step-alone", str(n), str(m)]
+        run = subprocess.run(command, capture_output=True, text=True, check=True)
+        found = json.loads(run.stdout.strip().splitlines()[-1])
+        seconds.append(found["seconds"])
+        print(
+            f"  N = {n}, M = {m}: {found['seconds']:.2f} s an evaluation, {found['peak']:.2f} GB, "
+            f"degree {found['degree']}",
+            flush=True,
+        )
+    exponent = np.polyfit(np.log(sizes), np.log(seconds), 1)[0]
+    print(f"  time grows as N to the {exponent:.2f} (asked: at most 1.1)")
+
+
+def step_alone(n, m):
+    graph = make_graph("geometric", n, random_state=0)
+    X, _ = make_heat_signals(graph, TAU, m, n_sources=max(3, n // 100), random_state=0)
+    del _
+    A = sparse.csr_array(graph.adjacency())
+    two = sparse.triu((A @ A + A) > 0, k=1).tocoo()  # candidates: neighbours' neighbours
+    candidates = CandidateEdges(n, two.row.astype(np.intp), two.col.astype(np.intp))
+    w = np.asarray(A[two.row, two.col], dtype=np.float64).ravel()
+    w *= 0.5 * n / w.sum()
+    _, (objective, ensemble) = engines(X, candidates, tol=1e-6, dtype=np.float32)
+    seconds = _evaluations(objective, ensemble, w, n, repeats=2)
+    degree = objective.dictionary(w, TAU).heat.degree
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+    print(json.dumps({"seconds": seconds, "peak": peak, "degree": degree}))
+
+
+def certificate():
+    """From 8 candidates a node to every pair, at N = 2000."""
+    from heatgraph.learners.large import GAP
+    from heatgraph.solvers.certify import solve_priced
+
+    graph, X, candidates, w = problem(2000, 500, neighbours=8)
+    _, (objective, ensemble) = engines(X, candidates)
+    start = time.perf_counter()
+    fit = solve_priced(
+        objective,
+        ensemble,
+        w,
+        TAU,
+        learn_scales=False,
+        max_iter=400,
+        tol=1e-3,
+        gap=GAP,
+        n_rounds=15,
+    )
+    true = edge_scores(graph, _as_graph(candidates, np.ones(candidates.n_edges))).recall
+    after = edge_scores(graph, _as_graph(fit.objective.candidates, fit.solution.w)).recall
+    print(
+        f"  {fit.solution.status}: gap over all pairs {fit.gap:.4f} (asked {GAP}), "
+        f"{fit.solution.n_iter} iterations, {time.perf_counter() - start:.0f} s; candidates "
+        f"{candidates.n_edges} -> {fit.objective.candidates.n_edges}, recall of true edges "
+        f"{true:.3f} -> {after:.3f}, best-cut F "
+        f"{best_f(graph, fit.objective.candidates, fit.solution.w):.3f}"
+    )
+
+
+def _as_graph(candidates, w):
+    kept = w > 0.0
+    return Graph(np.stack([candidates.i, candidates.j], axis=1)[kept], w[kept], candidates.n_nodes)
+
+
+PARTS = {
+    "gradient": gradient,
+    "agreement": agreement,
+    "step": step,
+    "ten_thousand": ten_thousand,
+    "hundred_thousand": hundred_thousand,
+    "certificate": certificate,
+    "hubs": hubs,
+}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("parts", nargs="*", help=f"of {', '.join(PARTS)}; all unless given")
+    parser.add_argument("--alone", type=json.loads, help=argparse.SUPPRESS)
+    parser.add_argument("--step-alone", nargs=2, type=int, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.alone:
+        fit_alone(**given.alone)
+        return
+    if given.step_alone:
+        step_alone(*given.step_alone)
+        return
+    for name in given.parts or PARTS:
+        print(f"{name}: {PARTS[name].__doc__.splitlines()[0]}", flush=True)
+        start = time.perf_counter()
+        PARTS[name]()
+        print(f"  ({time.perf_counter() - start:.0f} s)", flush=True)
+
+
+if __name__ == "__main__":
+    main()
