@@ -19,7 +19,9 @@ def setting(request):
 def rows_of(A, nodes, threshold, t=8.0, limit=None):
     n = A.diagonal.size
     u, v, position = np.zeros(n), np.zeros(n), np.full(n, -1, np.int32)
-    rows = reached_rows(A, nodes, t, threshold, n if limit is None else limit, u, v, position)
+    most = n if limit is None else limit
+    rows, kept = reached_rows(A, nodes, t, threshold, most, u, v, position)
+    assert kept >= threshold
     lent = np.concatenate([u, v, position + 1])
     assert not lent.any()  # given back as it was
     return rows
@@ -48,9 +50,15 @@ def test_rows_left_out_are_cold(setting):
         assert np.abs(E[np.ix_(cold, nodes)]).max(initial=0.0) <= 1e-5
 
 
-def test_more_rows_than_allowed_are_no_rows(setting):
-    A = setting[3]
-    assert rows_of(A, patches_of(A)[0], 1e-12, limit=40).size == 0
+def test_of_too_many_rows_the_hottest_are_kept(setting):
+    layout, _, kernel, A = setting
+    nodes = patches_of(A)[0]
+    few, many = rows_of(A, nodes, 1e-12, limit=60), rows_of(A, nodes, 1e-12)
+    assert nodes.size <= few.size <= 60 + nodes.size
+    assert np.isin(few, many).all()
+    heat = kernel.operator(8.0)[np.ix_(layout.order, layout.order)][nodes].sum(axis=0)
+    left_out = np.setdiff1d(many, few)
+    assert heat[left_out].max() <= 1.5 * heat[np.setdiff1d(few, nodes)].min()
 
 
 def test_columns_diagonals_and_gradient_are_those_of_the_whole_kernel(setting):

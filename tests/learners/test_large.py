@@ -67,9 +67,7 @@ class TestEither:
     def test_scaling_signals_and_penalties_leaves_the_graph(self, engine, problem):
         _, X = problem
         one = learn(engine, X, tol=1.0)
-        other = learn(
-            engine, 1024.0 * X, tol=1.0, alpha=0.05 * 1024.0, beta=0.02 * 1024.0**2
-        )
+        other = learn(engine, 1024.0 * X, tol=1.0, alpha=0.05 * 1024.0, beta=0.02 * 1024.0**2)
         assert (one.laplacian_ == other.laplacian_).all()
         assert other.sources_ == pytest.approx(1024.0 * one.sources_)
 

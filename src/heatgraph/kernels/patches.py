@@ -83,16 +83,17 @@ def reached_rows(
     nodes: Ints,
     t: float,
     threshold: float,
-    limit: int,
+    most: int,
     u: Array,
     v: Array,
     position: NDArray[np.int32],
-) -> Ints:
+) -> tuple[Ints, float]:
     """The rows, ascending, where heat from ``nodes`` is above ``threshold`` at time ``t``.
 
     Explicit Euler steps of ``u' = -L u`` so short that nothing turns negative, from one at every
     node: an upper bound on each column apart.  Only rows above a tenth of the threshold are spread
-    any further, and those above it kept.  Empty where more than ``limit`` rows would be touched.
+    any further, and those above it kept; the ``most`` hottest where they are more.  Also returns
+    the threshold that was kept to.
 
     ``u``, ``v`` (N,) of zeros and ``position`` (N,) of -1 are lent, and returned as they were.
     """
@@ -101,48 +102,41 @@ def reached_rows(
     # Twice as many as stability asks for, and a few: short steps have the longer tail, as heat has.
     n_steps = 8 + int(np.ceil(2.0 * t * fastest))
     step = t / n_steps * a
-    touched = np.empty(min(limit + nodes.size, u.size), np.int64)
+    touched = np.empty(u.size, np.int64)
     n = 0
     for i in nodes:
         u[i] = 1.0
         position[i] = n
         touched[n] = i
         n += 1
-    overflow = False
     for _ in range(n_steps):
-        size = n
-        for k in range(size):
+        for k in range(n):
             i = touched[k]
             if u[i] > 0.1 * threshold:
                 v[i] -= step * (A.diagonal[i] + 1.0) * u[i]
                 for p in range(A.indptr[i], A.indptr[i + 1]):
                     j = A.indices[p]
                     if position[j] < 0:
-                        if n >= limit:
-                            overflow = True
-                            break
                         position[j] = n
                         touched[n] = j
                         n += 1
                     v[j] -= step * A.values[p] * u[i]
-            if overflow:
-                break
-        if overflow:
-            break
         for k in range(n):
             i = touched[k]
             u[i] += v[i]
             v[i] = 0.0
-    kept = 0
+    kept = 0.1 * threshold
+    if n > most:
+        kept = max(kept, np.sort(u[touched[:n]])[n - most])
+    count = 0
     for k in range(n):
         i = touched[k]
-        keep = u[i] > 0.1 * threshold or k < nodes.size
-        u[i], v[i], position[i] = 0.0, 0.0, -1
+        keep = u[i] > kept or k < nodes.size
+        u[i], position[i] = 0.0, -1
         if keep:
-            touched[kept] = i
-            kept += 1
-    rows = touched[:0].copy() if overflow else np.sort(touched[:kept])
-    return rows
+            touched[count] = i
+            count += 1
+    return np.sort(touched[:count]), max(kept, threshold)
 
 
 @_compiled

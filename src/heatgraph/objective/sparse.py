@@ -20,7 +20,8 @@ __all__ = ["Patch", "SparseDictionary", "SparseMoments", "SparseObjective"]
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-MOST_ROWS = 1500  # of a patch; where heat reaches more, the threshold is raised
+FEW_NODES = 4000  # up to here every row that heat reaches is looked at
+MOST_ROWS = 1500  # of a patch beyond that; where heat reaches more, the hottest
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,7 +128,7 @@ class SparseObjective:
 
     def _patches(self, operator: Operator, t: float) -> tuple[Patch, ...]:
         N = self.layout.n_nodes
-        most = min(N, MOST_ROWS)
+        most = N if N <= FEW_NODES else MOST_ROWS
         weights = -operator.values / operator.inverse
         number = make_patches(operator.indptr, operator.indices, weights)
         by = np.argsort(number, kind="stable").astype(np.int64)
@@ -136,14 +137,10 @@ class SparseObjective:
         def reached(group: Any) -> list[Patch]:
             u, v = np.zeros(N), np.zeros(N)
             position = np.full(N, -1, dtype=np.int32)
-            found = []
-            for nodes in group:
-                threshold, rows = self.tol, nodes[:0]
-                while not rows.size:
-                    rows = reached_rows(operator, nodes, t, threshold, most, u, v, position)
-                    threshold *= 1.0 if rows.size else 10.0
-                found.append(Patch(nodes, rows, threshold))
-            return found
+            return [
+                Patch(nodes, *reached_rows(operator, nodes, t, self.tol, most, u, v, position))
+                for nodes in group
+            ]
 
         groups = in_groups(np.split(by, starts[1:]))
         return tuple(
