@@ -9,12 +9,13 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 ACCURACY := benchmarks/bench_accuracy.py
 DISTRIBUTED := benchmarks/bench_distributed.py
-BENCHMARKS := $(filter-out $(ACCURACY) $(DISTRIBUTED),$(sort $(wildcard benchmarks/bench_*.py)))
+SCALE := benchmarks/bench_scale.py
+BENCHMARKS := $(filter-out $(ACCURACY) $(DISTRIBUTED) $(SCALE),$(sort $(wildcard benchmarks/bench_*.py)))
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow lint format bench bench-accuracy bench-distributed docs linkcheck build constraints clean
+.PHONY: help setup demo test test-slow lint format bench bench-accuracy bench-distributed bench-scale docs linkcheck build constraints clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -61,6 +62,9 @@ bench-accuracy: setup  ## Run the benchmark of accuracy on graphs that are known
 
 bench-distributed: setup  ## Run the benchmark of signals on a cluster
 	$(BIN)/python -m $(subst /,.,$(basename $(DISTRIBUTED)))
+
+bench-scale: setup  ## Run the benchmark of large graphs, for an hour or so
+	$(BIN)/python -m $(subst /,.,$(basename $(SCALE)))
 
 docs: setup  ## Build the documentation in docs/_build/html; a warning is an error
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html

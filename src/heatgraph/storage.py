@@ -77,6 +77,8 @@ def _check_smooth_graph(model: Any) -> None:
 
 def _check_laplacian(model: Any) -> None:
     L = model.laplacian_
+    if sp.issparse(L):  # made from the weights as the file was read
+        return
     if not np.allclose(L, model.weights_.laplacian().toarray(), atol=1e-9 * np.abs(L).max()):
         raise ValueError("its Laplacian is not that of its weights")
 
@@ -92,6 +94,7 @@ KINDS = {
             "alpha_": float,
             "beta_": float,
             "cut_": float,
+            "certificate_": float,
         },
         check=_check_learn_heat,
         tables=("selection_",),
@@ -139,7 +142,8 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> None:
     Notes
     -----
     A ``random_state`` that is a generator is not stored and comes back as None: it has no part in
-    what a fitted model computes.  Sources of signals that are not in memory are left out.
+    what a fitted model computes.  Sources that are not a whole array in memory
+    are left out.
 
     Examples
     --------
@@ -163,7 +167,9 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> None:
         _put_graph(arrays, attribute, getattr(model, attribute))
     for attribute in kind.arrays:
         value = getattr(model, attribute)
-        if not isinstance(value, np.ndarray):  # of signals that are not in memory
+        if attribute == "laplacian_" and sp.issparse(value):  # the weights say it all
+            value = np.empty((0, 0))
+        if not isinstance(value, np.ndarray):  # sources that are not in memory, or too many
             value = np.empty((0, *value.shape[1:]))
         arrays[attribute] = np.asarray(value, dtype="<f8")
     parameters = {
@@ -378,6 +384,8 @@ def _assemble(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Any:
         setattr(model, name, _get_graph(arrays, name, n_nodes, names))
     for name in kind.arrays:
         setattr(model, name, arrays[name].copy())
+    if not model.laplacian_.size:
+        model.laplacian_ = sp.csr_array(model.weights_.laplacian())
     for name, type_ in kind.numbers.items():
         setattr(model, name, _read_number(name, header["numbers"].get(name), type_))
     for name in kind.tables:
@@ -393,6 +401,8 @@ def _check_shapes(kind: Kind, arrays: Mapping[str, NDArray[Any]], n_nodes: int) 
     sizes = {"N": n_nodes}
     for name, letters in kind.arrays.items():
         array = arrays[name]
+        if name == "laplacian_" and array.shape == (0, 0):
+            continue
         for letter, size in zip(letters, array.shape, strict=True):
             # No sources: the signals were not in memory.
             if (size < 1 and letter != "M") or sizes.setdefault(letter, size) != size:

@@ -15,6 +15,7 @@ from heatgraph.learners.large import memory_needed
 from heatgraph.learners.parameters import resolve
 from heatgraph.metrics import edge_scores
 from heatgraph.solvers.result import Status
+from heatgraph.storage import load_model, save_model
 
 GIVEN = {"alpha": 0.05, "beta": 0.02, "tol": 1e-2}
 HELD = {**GIVEN, "scales": (2.5, 4.0), "learn_scales": False}
@@ -204,3 +205,13 @@ class TestLarge:
         _, X = problem
         with pytest.raises(ValueError, match="n_bootstrap=0"):
             learn("sparse", X, n_bootstrap=3)
+
+    def test_a_large_model_can_be_saved(self, problem, monkeypatch, tmp_path):
+        _, X = problem
+        monkeypatch.setattr(outcome, "DENSE_NODES", 30)
+        model = learn("sparse", X, tol=0.1)
+        assert sparse.issparse(model.laplacian_)
+        save_model(model, tmp_path / "model.npz")
+        again = load_model(tmp_path / "model.npz")
+        assert (again.laplacian_ != model.laplacian_).nnz == 0
+        assert (again.transform(X[:3]) == model.transform(X[:3])).all()
