@@ -80,7 +80,8 @@ class SparseMoments:
 class SparseObjective:
     """``||X - sum_s E_s H_s||^2 + alpha sum omega_si |H_sim| + beta ||L||_F^2``, matrix-free.
 
-    ``tol`` bounds the error of every ``exp(-tau L)``; ``dtype`` is that of the signals' part.
+    ``tol`` bounds the error of every ``exp(-tau L)``; ``dtype`` is the precision of the work on
+    blocks, not that of the sums over them.
     """
 
     layout: Layout
@@ -113,14 +114,14 @@ class SparseObjective:
         )
         patches = self._patches(operator, float(times.max()))
         diagonals = np.empty((sums.degree + 1, N))
-        near, gram = self._columns(operator, patches, sums.c, diagonals)
-        omega = np.ones((S, N))
-        if self.unit_atoms:
-            omega = np.sqrt(np.maximum(twice.c.T @ diagonals, np.finfo(np.float64).tiny))
         narrow = operator._replace(
             values=operator.values.astype(self.dtype),
             diagonal=operator.diagonal.astype(self.dtype),
         )
+        near, gram = self._columns(narrow, patches, sums.c.astype(self.dtype), diagonals)
+        omega = np.ones((S, N))
+        if self.unit_atoms:
+            omega = np.sqrt(np.maximum(twice.c.T @ diagonals, np.finfo(np.float64).tiny))
         heat = heat_polynomial(tau, a, self.tol)
         return SparseDictionary(
             operator, narrow, tau, heat, twice, patches, omega, diagonals, near, gram
@@ -191,16 +192,17 @@ class SparseObjective:
         if not self.unit_atoms:
             return gradient
         N, weight = self.layout.n_nodes, moments.c / (2.0 * D.omega)
+        c = D.twice.c.astype(self.dtype)
 
         def part(group: Any) -> Array:
             g = np.zeros(self.candidates.n_edges)
             position = np.full(N, -1, dtype=np.int32)
             for patch in group:
                 columns_gradient(
-                    D.operator,
+                    D.narrow,
                     patch.nodes,
                     patch.rows,
-                    D.twice.c,
+                    c,
                     weight,
                     self.layout.both,
                     self.alpha,
