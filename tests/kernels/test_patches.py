@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from heatgraph.kernels.chebyshev import WIDTH, heat_polynomial
+from heatgraph.kernels.chebyshev import WIDTH, gradient_factors, heat_polynomial
 from heatgraph.kernels.patches import columns_gradient, heat_columns, make_patches, reached_rows
 
 from .test_chebyshev import TAU, problem
@@ -66,6 +66,7 @@ def test_columns_diagonals_and_gradient_are_those_of_the_whole_kernel(setting):
     n = layout.n_nodes
     p = heat_polynomial(2.0 * TAU, 1.0 / A.inverse, 1e-10)
     diagonals = np.empty((p.degree + 1, n))
+    factors = gradient_factors(p.c, 1e-10)
     weight = np.random.default_rng(0).uniform(size=(2, n))
     g = np.zeros(layout.candidates.n_edges)
     whole = [kernel.operator(2.0 * t)[np.ix_(layout.order, layout.order)] for t in TAU]
@@ -78,7 +79,7 @@ def test_columns_diagonals_and_gradient_are_those_of_the_whole_kernel(setting):
         dense[:, column, where] = values.T
         for q in range(2):
             assert np.abs(dense[q] - whole[q][nodes]).max() <= 1e-8
-        columns_gradient(A, nodes, rows, p.c, weight, layout.both, 1.0, position, g)
+        columns_gradient(A, nodes, rows, *factors, weight, layout.both, 1.0, position, g)
     for q in range(2):
         assert p.c[:, q] @ diagonals == pytest.approx(np.diag(whole[q]), abs=1e-8)
     # d sum_i weight_i [exp(-t L)]_ii, also for candidates that lead out of the rows.

@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 
 from heatgraph.graph import CandidateEdges
+from heatgraph.kernels.chebyshev import gradient_factors
 from heatgraph.kernels.layout import Layout
 from heatgraph.objective.atoms import ATOMS
 from heatgraph.objective.heat import HeatObjective, Signals
-from heatgraph.objective.pricing import gradient_factors, price
+from heatgraph.objective.pricing import price
 from heatgraph.objective.sparse import SparseObjective
 from heatgraph.solvers.ensemble import LocalSignals
 from heatgraph.solvers.sparse_signals import SparseSignals

@@ -26,6 +26,7 @@ __all__ = [
     "adjoint",
     "bilinear_gradient",
     "clenshaw",
+    "gradient_factors",
     "heat_polynomial",
     "spectral_bound",
 ]
@@ -108,6 +109,35 @@ def spectral_bound(degrees: Array, i: NDArray[np.intp], j: NDArray[np.intp], w: 
     around = np.bincount(i, w * degrees[j], N) + np.bincount(j, w * degrees[i], N)
     nodes = degrees + np.divide(around, degrees, out=np.zeros(N), where=degrees > 0.0)
     return min(edges, float(nodes.max(initial=0.0)))
+
+
+def gradient_factors(c: Array, tol: float) -> tuple[Array, Array]:
+    """``u`` (K, r) and ``v`` (S, K, r): the gradient of ``p_s`` as a sum of r products.
+
+    ``(p_s(x) - p_s(y)) / (x - y) = sum_r (sum_k u_kr T_k(x)) (sum_l v_slr T_l(y))``, the first
+    factor shared by all scales.  Interpolation at Chebyshev nodes, which is exact for polynomials,
+    and a singular value decomposition cut at ``tol``.
+    """
+    K = len(c) - 1
+    angle = np.pi * (np.arange(K + 1) + 0.5) / (K + 1)
+    x = np.cos(angle)
+    T = np.cos(np.outer(np.arange(K + 1), angle))  # T_k at the nodes
+    transform = 2.0 / (K + 1) * T
+    transform[0] *= 0.5
+    k = np.arange(K + 1)[:, None]
+    slope_of_T = k * np.sin(k * angle) / np.sin(angle)
+    apart = x[:, None] - x[None, :]
+    np.fill_diagonal(apart, 1.0)
+    matrices = []
+    for coefficients in c.T:
+        p = coefficients @ T
+        quotient = (p[:, None] - p[None, :]) / apart
+        np.fill_diagonal(quotient, coefficients @ slope_of_T)
+        matrices.append(transform @ quotient @ transform.T)
+    left, size, right = np.linalg.svd(np.hstack(matrices), full_matrices=False)
+    r = max(1, int((size > tol * size[0]).sum()))
+    v = right[:r].reshape(r, len(matrices), K + 1).transpose(1, 2, 0)
+    return left[:, :r] * size[:r], np.ascontiguousarray(v)
 
 
 @_compiled

@@ -14,7 +14,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from heatgraph.kernels.chebyshev import WIDTH, Operator, _ascend, bilinear_gradient, clenshaw
+from heatgraph.kernels.chebyshev import WIDTH, Operator, _ascend, _edge_sums
 
 __all__ = ["columns_gradient", "heat_columns", "make_patches", "reached_rows"]
 
@@ -249,7 +249,8 @@ def columns_gradient(
     A: Operator,
     nodes: Ints,
     rows: Ints,
-    c: Array,
+    u: Block,
+    v: Block,
     weight: Array,
     edges: Edges,
     factor: float,
@@ -259,20 +260,33 @@ def columns_gradient(
     """Add ``factor`` times the gradient of ``sum_s sum_i weight_si [p_s(L(w))]_ii`` to ``g``.
 
     The sum is over the ``nodes``: ``<I, sum_s p_s(L) diag(weight_s)>`` on the columns of the patch.
+    ``u`` and ``v`` are those of `gradient_factors`: a few products in place of one a degree.
     """
-    K, S = c.shape[0] - 1, c.shape[1]
+    K, rank = u.shape
+    S, n = v.shape[0], rows.size + 1
     local = _restrict(A, rows, position)
     near = _restrict_edges(edges, rows, position)
-    n = rows.size + 1
-    R = np.zeros((n, WIDTH), A.values.dtype)
-    H = np.zeros((S, n, WIDTH), A.values.dtype)
+    V = np.zeros((3, n, WIDTH), A.values.dtype)
+    Z = np.zeros((rank, n, WIDTH), A.values.dtype)
+    Y = np.zeros((rank, n, WIDTH), A.values.dtype)
+    own = np.zeros((rank, WIDTH), A.values.dtype)
     for b in range(nodes.size):
-        R[position[nodes[b]], b] = 1.0
-        for s in range(S):
-            H[s, position[nodes[b]], b] = weight[s, nodes[b]]
-    B = np.empty((K + 1, n, WIDTH), A.values.dtype)
-    V = np.empty((3, n, WIDTH), A.values.dtype)
-    Y = np.empty((n, WIDTH), A.values.dtype)
-    clenshaw(local, c, H, B, Y)
-    bilinear_gradient(local, K, near, B, R, V, factor, g, H, np.zeros((K + 1, 0)))
+        V[0, position[nodes[b]], b] = 1.0
+    for k in range(K):
+        if k > 0:
+            _ascend(local, k, V)
+        X = V[k % 3]
+        for r in range(rank):
+            for b in range(nodes.size):
+                total = 0.0
+                for s in range(S):
+                    total += v[s, k, r] * weight[s, nodes[b]]
+                own[r, b] = total
+            share = u[k, r]
+            for i in range(n):
+                for b in range(WIDTH):
+                    Z[r, i, b] += share * X[i, b]
+                    Y[r, i, b] += own[r, b] * X[i, b]
+    for r in range(rank):
+        _edge_sums(near[0], near[1], near[2], Z[r], Y[r], factor * A.inverse, g)
     position[rows] = -1

@@ -14,11 +14,11 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from heatgraph.kernels.chebyshev import WIDTH, Operator, _ascend
+from heatgraph.kernels.chebyshev import WIDTH, Operator, _ascend, gradient_factors
 from heatgraph.kernels.patches import _restrict
 from heatgraph.objective.sparse import SparseDictionary, SparseMoments, SparseObjective
 
-__all__ = ["Prices", "gradient_factors", "price"]
+__all__ = ["Prices", "price", "signal_factors"]
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -43,35 +43,6 @@ class Prices:
     gradient: Array
     gap: float
     lowest: float
-
-
-def gradient_factors(c: Array, tol: float = RANK_TOL) -> tuple[Array, Array]:
-    """``u`` (K, r) and ``v`` (S, K, r): the gradient of ``p_s`` as a sum of r products.
-
-    ``(p_s(x) - p_s(y)) / (x - y) = sum_r (sum_k u_kr T_k(x)) (sum_l v_slr T_l(y))``, the first
-    factor shared by all scales.  Interpolation at Chebyshev nodes, which is exact for polynomials,
-    and a singular value decomposition cut at ``tol``.
-    """
-    K = len(c) - 1
-    angle = np.pi * (np.arange(K + 1) + 0.5) / (K + 1)
-    x = np.cos(angle)
-    T = np.cos(np.outer(np.arange(K + 1), angle))  # T_k at the nodes
-    transform = 2.0 / (K + 1) * T
-    transform[0] *= 0.5
-    k = np.arange(K + 1)[:, None]
-    slope_of_T = k * np.sin(k * angle) / np.sin(angle)
-    apart = x[:, None] - x[None, :]
-    np.fill_diagonal(apart, 1.0)
-    matrices = []
-    for coefficients in c.T:
-        p = coefficients @ T
-        quotient = (p[:, None] - p[None, :]) / apart
-        np.fill_diagonal(quotient, coefficients @ slope_of_T)
-        matrices.append(transform @ quotient @ transform.T)
-    left, size, right = np.linalg.svd(np.hstack(matrices), full_matrices=False)
-    r = max(1, int((size > tol * size[0]).sum()))
-    v = right[:r].reshape(r, len(matrices), K + 1).transpose(1, 2, 0)
-    return left[:, :r] * size[:r], np.ascontiguousarray(v)
 
 
 @_compiled
@@ -213,7 +184,7 @@ class _NearPart:
     def of(
         cls, objective: SparseObjective, D: SparseDictionary, moments: SparseMoments
     ) -> _NearPart:
-        u, v = gradient_factors(D.twice.c)
+        u, v = gradient_factors(D.twice.c, RANK_TOL)
         weight = moments.c / (2.0 * D.omega)
         part = cls(objective, D, u, v, weight, np.zeros(objective.layout.n_nodes))
         for patch in D.patches:

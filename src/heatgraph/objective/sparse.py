@@ -10,7 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from heatgraph.graph.candidates import CandidateEdges
-from heatgraph.kernels.chebyshev import Operator, Polynomial, heat_polynomial
+from heatgraph.kernels.chebyshev import (
+    Operator,
+    Polynomial,
+    gradient_factors,
+    heat_polynomial,
+)
 from heatgraph.kernels.layout import Layout
 from heatgraph.kernels.patches import columns_gradient, heat_columns, make_patches, reached_rows
 from heatgraph.kernels.pool import in_groups, run_threads
@@ -20,8 +25,9 @@ __all__ = ["Patch", "SparseDictionary", "SparseMoments", "SparseObjective"]
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-FEW_NODES = 4000  # up to here every row that heat reaches is looked at
-MOST_ROWS = 1500  # of a patch beyond that; where heat reaches more, the hottest
+FEW_NODES = 1500  # up to here every row that heat reaches is looked at
+REACH = 1e-5  # beyond that, those where it is above this
+MOST_ROWS = 2000  # and no more than the hottest of them
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,6 +136,7 @@ class SparseObjective:
     def _patches(self, operator: Operator, t: float) -> tuple[Patch, ...]:
         N = self.layout.n_nodes
         most = N if N <= FEW_NODES else MOST_ROWS
+        reach = self.tol if N <= FEW_NODES else max(self.tol, REACH)
         weights = -operator.values / operator.inverse
         number = make_patches(operator.indptr, operator.indices, weights)
         by = np.argsort(number, kind="stable").astype(np.int64)
@@ -139,7 +146,7 @@ class SparseObjective:
             u, v = np.zeros(N), np.zeros(N)
             position = np.full(N, -1, dtype=np.int32)
             return [
-                Patch(nodes, *reached_rows(operator, nodes, t, self.tol, most, u, v, position))
+                Patch(nodes, *reached_rows(operator, nodes, t, reach, most, u, v, position))
                 for nodes in group
             ]
 
@@ -192,7 +199,7 @@ class SparseObjective:
         if not self.unit_atoms:
             return gradient
         N, weight = self.layout.n_nodes, moments.c / (2.0 * D.omega)
-        c = D.twice.c.astype(self.dtype)
+        u, v = (f.astype(self.dtype) for f in gradient_factors(D.twice.c, self.tol))
 
         def part(group: Any) -> Array:
             g = np.zeros(self.candidates.n_edges)
@@ -202,7 +209,8 @@ class SparseObjective:
                     D.narrow,
                     patch.nodes,
                     patch.rows,
-                    c,
+                    u,
+                    v,
                     weight,
                     self.layout.both,
                     self.alpha,

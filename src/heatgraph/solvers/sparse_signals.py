@@ -13,11 +13,17 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from heatgraph.kernels.chebyshev import WIDTH, adjoint, bilinear_gradient, clenshaw
+from heatgraph.kernels.chebyshev import (
+    WIDTH,
+    adjoint,
+    bilinear_gradient,
+    clenshaw,
+    gradient_factors,
+)
 from heatgraph.kernels.layout import Layout
 from heatgraph.kernels.pool import in_groups, run_threads
 from heatgraph.objective.heat import Signals
-from heatgraph.objective.pricing import gradient_factors, signal_factors
+from heatgraph.objective.pricing import RANK_TOL, signal_factors
 from heatgraph.objective.sparse import SparseDictionary, SparseMoments, SparseObjective
 from heatgraph.solvers.coding import code
 from heatgraph.solvers.ensemble import CODING_TOL, above_tangent, discount_of
@@ -246,7 +252,7 @@ class SparseSignals:
     def factors(self, D: SparseDictionary, codes: Codes) -> tuple[NDArray[Any], NDArray[Any]]:
         """Of the gradient of the fit over all pairs, (N, r n_blocks W) each: see `price`."""
         S, N = D.omega.shape
-        u, v = gradient_factors(D.heat.c)
+        u, v = gradient_factors(D.heat.c, RANK_TOL)
         rank, n = u.shape[1], len(self.blocks)
         left = np.empty((N, n, rank, WIDTH), np.float32)
         right = np.empty((N, n, rank, WIDTH), np.float32)
