@@ -19,9 +19,11 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from heatgraph import Graph, LearnHeat
 from heatgraph.datasets import make_graph, make_heat_signals
 from heatgraph.learners import fitting
+from heatgraph.learners.intake import Intake
 from heatgraph.learners.learn_heat import _merge_scales
 from heatgraph.metrics import edge_scores
 from heatgraph.selection.penalties import ALPHAS, BETAS
+from heatgraph.solvers.result import Solution, Status
 
 N, M = 8, 40
 NAMES = tuple("abcdefgh")
@@ -485,20 +487,26 @@ class TestEnds:
 
 class TestMerging:
     def test_scales_that_met_are_one(self):
-        H = np.arange(24.0).reshape(3, 4, 2)
-        tau, merged = _merge_scales(np.array([2.0, 1.0, 2.001]), H)
+        tau, scale_of = _merge_scales(np.array([2.0, 1.0, 2.001]))
         assert np.array_equal(tau, [1.0, 2.0])
-        assert np.array_equal(merged, [H[1], H[0] + H[2]])
+        assert np.array_equal(scale_of, [1, 0, 1])
 
     def test_zeros_are_one(self):
-        tau, merged = _merge_scales(np.zeros(2), np.ones((2, 4, 3)))
-        assert (tau.size, merged.sum()) == (1, 24.0)
+        tau, scale_of = _merge_scales(np.zeros(2))
+        assert np.array_equal(tau, [0.0])
+        assert np.array_equal(scale_of, [0, 0])
 
     def test_others_stay(self):
-        H = np.ones((2, 4, 3))
-        tau, apart = _merge_scales(np.array([4.0, 3.9]), H)
+        tau, scale_of = _merge_scales(np.array([4.0, 3.9]))
         assert np.array_equal(tau, [3.9, 4.0])
-        assert apart.shape == H.shape
+        assert np.array_equal(scale_of, [1, 0])
+
+    def test_sources_of_scales_that_met_add_up(self, signals):
+        given = Intake(signals, 2.0, None, signals)
+        H = np.arange(24.0).reshape(3, 4, 2)
+        solution = Solution(np.ones(1), H, np.ones(3), np.ones(1), Status.CONVERGED, 1)
+        sources = given.sources(solution, np.array([1, 0, 1]))
+        assert np.array_equal(sources, 2.0 * np.stack([H[1], H[0] + H[2]]).transpose(2, 0, 1))
 
     def test_the_model_has_one_of_them(self, signals):
         settings = {"alpha": 0.02, "beta": 0.01, "learn_scales": False}
@@ -817,7 +825,10 @@ PAPER = {"solver": "paper", "atoms": "raw", "scales": (2.0, 4.0), "learn_scales"
         ({"learn_scales": False}, "learn_scales=False.*scales must be given, e.g. scales="),
         ({"learn_scales": False, "n_scales": "auto"}, "learn_scales=False.*must be given"),
         ({"atoms": "loud"}, "atoms must be one of 'raw', 'unit', got 'loud'"),
-        ({"solver": "fast"}, "solver must be one of 'auto', 'dense', 'paper', got 'fast'"),
+        (
+            {"solver": "fast"},
+            "solver must be one of 'auto', 'dense', 'sparse', 'paper', got 'fast'",
+        ),
         ({"penalty": "l2"}, "penalty must be one of 'auto', 'l1', 'log', got 'l2'"),
         ({"init": "zero"}, "init must be one of 'uniform', 'random', got 'zero'"),
         ({"init": TRIANGLE}, "init: the graph has 3 nodes, X has 4 columns"),
