@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from copy import deepcopy
 
 import joblib
@@ -483,6 +484,19 @@ class TestEnds:
 
     def test_scales_held_at_zero_are_nobodys_fault(self, signals):
         LearnHeat(**{**RAW, "scales": (0.0,)}).fit(signals)
+
+
+class TestLevel:
+    def test_a_common_level_is_told(self, signals):
+        rng = np.random.default_rng(0)
+        kelvin = 280.0 + rng.standard_normal((40, 8)) + 5.0 * rng.standard_normal((40, 1))
+        with pytest.warns(UserWarning, match="mean of each signal predicts.*Subtract it"):
+            LearnHeat(n_scales=1).fit(kelvin)
+
+    def test_heat_from_a_few_nodes_has_none(self, signals):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            LearnHeat(n_scales=1, beta=0.01).fit(signals)
 
 
 class TestMerging:

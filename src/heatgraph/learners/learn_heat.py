@@ -31,7 +31,7 @@ from heatgraph.learners.validation import (
 )
 from heatgraph.objective.heat import Signals
 from heatgraph.selection.cut import CUTS
-from heatgraph.selection.masked import hide_entries
+from heatgraph.selection.masked import hide_entries, missed_by_level
 from heatgraph.solvers.heat import as_sources
 from heatgraph.solvers.keeping import Keeper
 from heatgraph.solvers.result import Monitor, Status
@@ -44,6 +44,7 @@ Array = NDArray[np.float64]
 COLLAPSED = 1e-2  # a scale below this moves no heat
 MERGED = 1e-2  # two scales this near, relatively, are one
 HIDDEN_SHARE = 0.25
+LEVEL = 0.5  # of the hidden energy: a level that explains less is not worth a warning
 
 
 @dataclass(frozen=True, eq=False)
@@ -313,6 +314,17 @@ class LearnHeat(ReportMixin, TransformerMixin, BaseEstimator):
                 UserWarning,
                 stacklevel=3,
             )
+        if fit.choice is not None and isinstance(p.signals, Signals):
+            level = missed_by_level(p.signals, HIDDEN_SHARE, np.random.default_rng(0))
+            if level < min(LEVEL, fit.choice.missed + 2.0 * fit.choice.standard_error):
+                warnings.warn(
+                    "LearnHeat: the mean of each signal predicts its hidden entries as well as the "
+                    f"model does ({1.0 - level:.0%} of their energy), so what was learned may be a "
+                    "level that the nodes have in common.  Subtract it: the mean of each node, or "
+                    "of each signal.",
+                    UserWarning,
+                    stacklevel=3,
+                )
         silent = np.flatnonzero(p.signals.n_observed == 0)
         if silent.size:
             listed = [int(k) if names is None else names[k] for k in silent]

@@ -11,7 +11,7 @@ from heatgraph.objective.heat import Dictionary, Signals
 from heatgraph.solvers.heat import as_sources, code_signals
 from heatgraph.solvers.majorise import Coder
 
-__all__ = ["HiddenPart", "hide_by", "hide_entries", "prediction_errors"]
+__all__ = ["HiddenPart", "hide_by", "hide_entries", "missed_by_level", "prediction_errors"]
 
 Array = NDArray[np.float64]
 
@@ -35,6 +35,20 @@ class HiddenPart:
         error = np.where(self.hidden, self.truth - predicted, 0.0)
         errors: Array = np.einsum("nm,nm->m", error, error)
         return errors
+
+
+def missed_by_level(signals: Signals, share: float, rng: np.random.Generator) -> float:
+    """The share of hidden energy that the mean of each signal's other entries misses.
+
+    Near 1 for heat that starts at a few nodes.  Near 0 where all nodes have a level in common,
+    which a graph that joins every node to every other predicts just as well.
+    """
+    part = hide_entries(signals, share, rng)
+    seen = np.ones_like(part.hidden) if part.visible.observed is None else part.visible.observed
+    level = part.visible.X.sum(axis=0) / np.maximum(seen.sum(axis=0), 1)
+    total = float(part.energy.sum())
+    missed = float(part.errors(np.broadcast_to(level, part.truth.shape)).sum())
+    return missed / total if total > 0.0 else 1.0
 
 
 def hide_entries(signals: Signals, share: float, rng: np.random.Generator) -> HiddenPart:
