@@ -76,7 +76,7 @@ def learn(
         str | None, typer.Option(help="Number of diffusion times, or auto; 2 unless --scales says.")
     ] = None,
     atoms: Annotated[str, typer.Option(help="What a source costs: unit or raw.")] = "unit",
-    solver: Annotated[str, typer.Option(help="auto, dense or paper.")] = "auto",
+    solver: Annotated[str, typer.Option(help="auto, dense, sparse or paper.")] = "auto",
     candidates: Annotated[
         str | None,
         typer.Option(
