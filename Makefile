@@ -1,8 +1,9 @@
 # Needs python3 (3.11 or later), make and access to a package index; everything else goes in .venv.
-# Options: PYTHON=python3.12, PYTEST_ARGS="-n auto -k graph".
+# Options: PYTHON=python3.12, PYTEST_ARGS="-k graph", WORKERS=0 (tests one after the other).
 
 PYTHON ?= python3
 PYTEST_ARGS ?=
+WORKERS ?= auto
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -34,7 +35,7 @@ demo: setup  ## Learn a graph from example signals, into demo-output/
 	$(BIN)/heatgraph demo --output demo-output --force
 
 test: setup  ## Run the tests and the examples in the docstrings
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n $(WORKERS) $(PYTEST_ARGS)
 
 test-slow: setup  ## Run the slow tests
 	$(BIN)/python -m pytest -m slow $(PYTEST_ARGS)
