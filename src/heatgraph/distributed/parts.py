@@ -36,6 +36,7 @@ __all__ = [
     "gram_of_nodes",
     "make_part",
     "moments_of_part",
+    "same",
     "sources_of_part",
 ]
 
@@ -110,6 +111,11 @@ def make_part(rows: Any, unit: float, masked: bool) -> Signals:
     if masked and signals.observed is None:
         return Signals(signals.X, np.ones(signals.X.shape, dtype=bool))
     return signals
+
+
+def same(value: Any) -> Any:
+    """A value, sent to a worker by the task that returns it."""
+    return value
 
 
 def gram_of_nodes(part: Signals) -> Array:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 import numpy as np
@@ -21,7 +21,9 @@ from heatgraph.graph import CandidateEdges
 from heatgraph.kernels.dense import DenseHeat
 from heatgraph.objective.atoms import ATOMS
 from heatgraph.objective.heat import Dictionary, HeatObjective, Moments
-from heatgraph.selection.elsewhere import Draws, Trial
+
+if TYPE_CHECKING:
+    from heatgraph.selection.elsewhere import Draws, Trial
 
 __all__ = ["DaskSignals", "Step"]
 
@@ -159,7 +161,7 @@ class DaskSignals:
 
         By a task, and not as scattered data, which is lost with the worker that has it.
         """
-        return self._submit(_same, value)
+        return self._submit(work.same, value)
 
     def close(self) -> None:
         """Let the workers forget the codes."""
@@ -208,10 +210,6 @@ class DaskSignals:
             raise ValueError(
                 f"X: a chunk could not be computed: {type(error).__name__}: {error}"
             ) from error
-
-
-def _same(value: Any) -> Any:
-    return value
 
 
 def _no_candidates(n_nodes: int) -> CandidateEdges:
