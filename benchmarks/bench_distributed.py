@@ -208,7 +208,11 @@ def large(quick: bool, limit_mb: int) -> None:
     size = 8 * N * M / MEGABYTE
     print(f"\n4. Large: N = {N}, M = {M:,d}: {size:.0f} MB of signals, from Parquet")
     print(f"   {n_workers} workers of one thread, at most {limit_mb} MB each")
-    r = run("large", n_workers, N, M, limit_mb * MEGABYTE)
+    try:
+        r = run("large", n_workers, N, M, limit_mb * MEGABYTE)
+    except SystemExit as failure:
+        print(f"   FAILED: {str(failure).strip().splitlines()[-1][:300]}")
+        return
     print(
         f"   {r['n_iter']} iterations ({r['status']}) in {r['total_seconds']:.0f} s, "
         f"{r['seconds']:.1f} s a step; peak of a worker {r['worker_peak_mb']:.0f} MB, of the "
