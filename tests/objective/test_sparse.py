@@ -156,3 +156,20 @@ def test_no_node_gets_more_new_pairs_than_allowed():
     codes, moments = ensemble.code(objective, D, ensemble.silence(D.n_atoms), None)
     prices = price(objective, D, w, moments, ensemble.factors(D, codes), tol=0.0, most=2)
     assert 0 < np.bincount(prices.pairs.ravel()).max() <= 2
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.3])
+def test_sources_without_a_gram_matrix_come_near_the_exact_ones(monkeypatch, missing):
+    w, (dense, local), (objective, ensemble) = both("unit", missing=missing)
+    D = dense.dictionary(w, TAU)
+    _, sums = local.code(dense, D, local.silence(D.n_atoms), None)
+    exact = dense.value(D, w, sums)
+    monkeypatch.setattr("heatgraph.objective.sparse.FEW_NODES", 10)
+    E = objective.dictionary(w, TAU)
+    assert not E.has_gram
+    codes, values = ensemble.silence(E.n_atoms), []
+    for _ in range(30):
+        codes, moments = ensemble.code(objective, E, codes, None)
+        values.append(objective.value(E, w, moments))
+    assert exact * (1.0 - 1e-4) <= values[-1] <= exact * 1.01
+    assert values[-1] < values[0]

@@ -15,7 +15,7 @@ from heatgraph.kernels.chebyshev import WIDTH, adjoint, clenshaw
 from heatgraph.kernels.layout import Layout
 from heatgraph.learners.parameters import HeatParameters
 from heatgraph.objective.heat import Signals
-from heatgraph.objective.sparse import SparseDictionary, SparseObjective
+from heatgraph.objective.sparse import FEW_NODES, SparseDictionary, SparseObjective
 from heatgraph.selection.penalties import units_of
 from heatgraph.solvers.certify import (
     SETTLED,
@@ -49,6 +49,7 @@ ROUNDS_OF_PRICING = 12
 ENTRIES = 50_000_000  # sources beyond this are kept sparse
 TYPICAL_ROWS = 500  # that heat from one patch reaches
 RANK = 8  # of the gradient over all pairs
+THOROUGH = 300  # proximal steps for further signals, where they are not coded exactly
 ALPHA = 0.1  # of the trace of one source
 BETA = 1e-3  # in the units of `units_of`
 
@@ -162,7 +163,7 @@ def memory_needed(p: HeatParameters) -> int:
     S, item = p.starts[0].size, np.dtype(p.dtype).itemsize
     signals = N * M * (16 + item)
     work = p.n_jobs * N * WIDTH * item * (30 + 2 * S)
-    gram = 2 * N * TYPICAL_ROWS * (4 + 8 * S * (S + 1) // 2)
+    gram = 2 * N * TYPICAL_ROWS * (4 + 8 * S * (S + 1) // 2) if N <= FEW_NODES else 0
     factors = 2 * 4 * RANK * N * M if _is_priced(p) else 0
     return int(signals + max(work + gram, factors) + p.candidates.n_edges * 8 * 40)
 
@@ -243,7 +244,7 @@ class LargeModel:
         """The sources of signals (M, S N), with the duality gap of the last lasso of each."""
         objective, D = self._problem(alpha)
         layout = objective.layout
-        ensemble = SparseSignals(layout, signals, np.float64, self.n_threads)
+        ensemble = SparseSignals(layout, signals, np.float64, self.n_threads, THOROUGH)
         codes, _ = ensemble.code(objective, D, ensemble.silence(D.n_atoms), None)
         discount = None
         for _ in range(ROUNDS if self.penalty == "log" else 0):

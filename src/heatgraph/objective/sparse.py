@@ -25,7 +25,7 @@ __all__ = ["Patch", "SparseDictionary", "SparseMoments", "SparseObjective"]
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-FEW_NODES = 1500  # up to here every row that heat reaches is looked at
+FEW_NODES = 1500  # up to here every row that heat reaches is looked at, and sources are exact
 REACH = 1e-5  # beyond that, those where it is above this
 MOST_ROWS = 2000  # and no more than the hottest of them
 
@@ -44,7 +44,8 @@ class SparseDictionary:
     """Everything that depends on the graph and the scales but not on the signals.
 
     Nodes are in the order of the layout.  ``omega`` (S, N); ``near`` lists for every node the
-    nodes that its atoms overlap with, ``gram`` (n, P) the entries for each pair of scales;
+    nodes that its atoms overlap with, ``gram`` (n, P) the entries for each pair of scales (P = 0
+    on large graphs);
     ``diagonals`` (K + 1, N) are those of the Chebyshev polynomials.
     """
 
@@ -62,6 +63,10 @@ class SparseDictionary:
     @property
     def n_atoms(self) -> int:
         return self.omega.size
+
+    @property
+    def has_gram(self) -> bool:
+        return bool(self.gram.shape[1] > 0)
 
     @property
     def threshold(self) -> float:
@@ -124,7 +129,9 @@ class SparseObjective:
             values=operator.values.astype(self.dtype),
             diagonal=operator.diagonal.astype(self.dtype),
         )
-        near, gram = self._columns(narrow, patches, sums.c.astype(self.dtype), diagonals)
+        # Past some size the Gram matrix would be most of the memory, and sources are found without.
+        kept = sums.c if N <= FEW_NODES else sums.c[:, :0]
+        near, gram = self._columns(narrow, patches, kept.astype(self.dtype), diagonals)
         omega = np.ones((S, N))
         if self.unit_atoms:
             omega = np.sqrt(np.maximum(twice.c.T @ diagonals, np.finfo(np.float64).tiny))

@@ -27,11 +27,14 @@ from heatgraph.objective.pricing import RANK_TOL, signal_factors
 from heatgraph.objective.sparse import SparseDictionary, SparseMoments, SparseObjective
 from heatgraph.solvers.coding import code
 from heatgraph.solvers.ensemble import CODING_TOL, above_tangent, discount_of
+from heatgraph.solvers.shrinkage import shrink
 
 __all__ = ["BlockCodes", "SparseSignals"]
 
 Array = NDArray[np.float64]
 
+PROXIMAL_STEPS = 12  # towards the sources in every evaluation, on graphs without a Gram matrix
+NOTHING_MISSING = np.empty((0, 0), dtype=np.bool_)
 FILLINGS = 100  # of missing entries; each halves what is left to do, or better
 SETTLED = 1e-6
 
@@ -94,6 +97,7 @@ class SparseSignals:
     signals: Signals
     dtype: Any = np.float64
     n_threads: int = 1
+    n_steps: int = PROXIMAL_STEPS
 
     @property
     def n_signals(self) -> int:
@@ -147,6 +151,8 @@ class SparseSignals:
         start: BlockCodes,
         discount: BlockCodes | None,
     ) -> BlockCodes:
+        if not D.has_gram:
+            return self._shrink(objective, D, b, start, discount)
         if self.observed is None:
             return self._code_whole(objective, D, self.blocks[b], start, discount)
         # Entries that were not observed are filled with what the codes diffuse into.  The fit of
@@ -165,6 +171,28 @@ class SparseSignals:
             if settled:
                 break
         return codes
+
+    def _shrink(
+        self,
+        objective: SparseObjective,
+        D: SparseDictionary,
+        b: int,
+        start: BlockCodes,
+        discount: BlockCodes | None,
+    ) -> BlockCodes:
+        """Better sources than ``start``, by a number of proximal steps."""
+        S, N = D.omega.shape
+        B, V, R, H, Q = self._workspace.take(D.heat.degree, S, N, self.dtype)
+        _as_sources(start.indptr, start.where, start.what, H)
+        a = np.empty((S, N, WIDTH), self.dtype)
+        a[:] = (objective.alpha * D.omega)[:, :, None]
+        if discount is not None:
+            a[discount.where % S, discount.where // S, discount.signal] *= discount.what
+        observed = NOTHING_MISSING if self.observed is None else self.observed[b]
+        c = D.heat.c.astype(self.dtype)
+        shrink(D.narrow, c, self.blocks[b], observed, a, H, self.n_steps, B, V, R, Q)
+        rows = H.transpose(2, 1, 0).reshape(WIDTH, S * N)
+        return BlockCodes.of(rows.astype(np.float64))
 
     def _code_whole(
         self,
