@@ -107,6 +107,8 @@ def test_codes_can_be_packed_and_unpacked():
     broken = {**ensemble.pack(codes), "what": np.zeros(1)}
     with pytest.raises(ValueError, match="do not fit"):
         ensemble.unpack(broken, D.n_atoms)
+    with pytest.raises(ValueError, match="name atoms"):
+        ensemble.unpack(ensemble.pack(codes), 3)
 
 
 def test_the_factors_give_the_divided_difference():
@@ -173,3 +175,26 @@ def test_sources_without_a_gram_matrix_come_near_the_exact_ones(monkeypatch, mis
         values.append(objective.value(E, w, moments))
     assert exact * (1.0 - 1e-4) <= values[-1] <= exact * 1.01
     assert values[-1] < values[0]
+
+
+@pytest.mark.parametrize("alpha", [0.0, 1e-7, 1e-3])
+def test_a_small_penalty_does_not_let_sources_grow_without_bound(alpha):
+    from dataclasses import replace
+
+    w, _, (objective, ensemble) = both("unit", tol=1e-7)
+    problem = replace(objective, alpha=alpha)
+    D = problem.dictionary(w, TAU)
+    silent = float(ensemble.signals.energy.sum()) + problem.spread(w)[0]
+    _, moments = ensemble.code(problem, D, ensemble.silence(D.n_atoms), None)
+    assert problem.value(D, w, moments) <= silent
+
+
+def test_heat_everywhere_is_no_certificate(monkeypatch):
+    monkeypatch.setattr("heatgraph.objective.sparse.FEW_NODES", 10)
+    monkeypatch.setattr("heatgraph.objective.sparse.MOST_ROWS", 35)
+    w, _, (objective, ensemble) = both("unit")
+    D = objective.dictionary(w, TAU)
+    assert D.threshold > 1e-3
+    codes, moments = ensemble.code(objective, D, ensemble.silence(D.n_atoms), None)
+    prices = price(objective, D, w, moments, ensemble.factors(D, codes), tol=0.0, most=2)
+    assert np.isnan(prices.gap)

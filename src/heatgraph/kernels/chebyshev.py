@@ -67,6 +67,11 @@ class Polynomial:
     def degree(self) -> int:
         return len(self.c) - 1
 
+    def shortened(self, tol: float) -> Array:
+        """The coefficients up to a degree beyond which those left sum to ``tol`` at most."""
+        tail = np.abs(self.c[::-1]).cumsum(axis=0)[::-1].max(axis=1)
+        return self.c[: max(LOWEST_DEGREE + 1, int((tail > tol).sum()))]
+
 
 def heat_polynomial(t: Array, a: float, tol: float) -> Polynomial:
     """The shortest Chebyshev series of ``exp(-t_s a (1 + x))`` whose tail sums to ``tol`` at most.

@@ -91,7 +91,7 @@ def reached_rows(
     """The rows, ascending, where heat from ``nodes`` is above ``threshold`` at time ``t``.
 
     Explicit Euler steps of ``u' = -L u`` so short that nothing turns negative, from one at every
-    node: an upper bound on each column apart.  Only rows above a tenth of the threshold are spread
+    node, so that each column is less.  Only rows above a tenth of the threshold are spread
     any further, and those above it kept; the ``most`` hottest where they are more.  Also returns
     the threshold that was kept to.
 
@@ -224,6 +224,8 @@ def heat_columns(
                     out[q, r, b] += weight * X[r, b]
     counts = np.zeros(nodes.size, np.int64)
     keep = np.zeros((rows.size, WIDTH), np.bool_)
+    for b in range(nodes.size):
+        keep[position[nodes[b]], b] = Q > 0  # the diagonal, however small
     for r in range(rows.size):
         for b in range(nodes.size):
             for q in range(Q):

@@ -120,7 +120,10 @@ def _refine(
         fit = replace(fit, solution=solution, gap=float("nan"))
         if not priced or solution.status is Status.INTERRUPTED:
             break
-        prices = price_tangent(fit.objective, fit.ensemble, solution, tol=SETTLED * GAP)
+        try:
+            prices = price_tangent(fit.objective, fit.ensemble, solution, tol=SETTLED * GAP)
+        except KeyboardInterrupt:
+            return replace(fit, solution=replace(solution, status=Status.INTERRUPTED))
         fit = replace(fit, gap=prices.gap)
         if prices.gap <= GAP and solution.status is Status.CONVERGED:
             return replace(fit, solution=replace(solution, status=Status.CERTIFIED))

@@ -92,8 +92,8 @@ class LearnHeat(ReportMixin, TransformerMixin, BaseEstimator):
     candidates : optional
         The pairs that may be edges: None or "all", a number of nearest neighbours, an edge list,
         a mask, a Graph.  For all of them, ``solver="sparse"`` starts from 25 neighbours, and adds
-        pairs until none is left that would lower the objective by more than 1%: the status is
-        then "certified".
+        pairs until the gradient over every pair promises a fall of the objective of 1% at most:
+        the status is then "certified".
     n_edges : int or str, optional
         Keep this many edges in ``graph_``, or a multiple of the nodes such as "4N"; beta, where
         it is "auto", is chosen to give about as many.

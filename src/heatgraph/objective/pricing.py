@@ -26,6 +26,7 @@ Block = NDArray[Any]
 
 ROWS = 512
 RANK_TOL = 1e-6
+BLURRED = 1e-3  # a certificate needs the columns of the kernel to be known better than this
 
 _compiled = numba.njit(cache=True, nogil=True, fastmath=True)
 
@@ -35,8 +36,9 @@ class Prices:
     """The pairs that would lower the objective most, and the certificate.
 
     ``pairs`` (n, 2) are node numbers, ``gradient`` (n,) their slopes, ascending; ``gap`` is the
-    relative fall of the objective that the gradient over all pairs still promises; ``lowest`` the
-    smallest slope of all.
+    relative fall of the objective that the gradient over all pairs still promises, to a few parts
+    in a million, NaN where the kernel is not known well enough to say; ``lowest`` the smallest
+    slope of all.
     """
 
     pairs: NDArray[np.intp]
@@ -135,6 +137,8 @@ def price(
         pairs = np.stack([first + row, best[row, column]], axis=1)
         found.append((pairs, slopes[row, column]))
     gap = max(float(on_candidates @ w) - objective.total * lowest, 0.0) / value
+    if D.threshold > BLURRED:
+        gap = float("nan")  # heat is everywhere, and what was left out of it may matter
     pairs, slopes = _best_by_node(found, objective.layout.n_nodes, most)
     return Prices(objective.layout.order[pairs], slopes, gap, lowest)
 

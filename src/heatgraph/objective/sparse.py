@@ -26,6 +26,7 @@ Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 FEW_NODES = 1500  # up to here every row that heat reaches is looked at, and sources are exact
+RIDGE = 4.0  # on the Gram matrix, in units of the tolerance
 REACH = 1e-5  # beyond that, those where it is above this
 MOST_ROWS = 2000  # and no more than the hottest of them
 
@@ -132,9 +133,14 @@ class SparseObjective:
         # Past some size the Gram matrix would be most of the memory, and sources are found without.
         kept = sums.c if N <= FEW_NODES else sums.c[:, :0]
         near, gram = self._columns(narrow, patches, kept.astype(self.dtype), diagonals)
+        if gram.size:
+            # The Gram matrix is singular, and its error of the order of the tolerance: without
+            # this, sources could grow without bound along what the error makes negative.
+            own_entry = near[1] == np.repeat(np.arange(N), np.diff(near[0]))
+            gram[np.ix_(own_entry, own)] += RIDGE * self.tol
         omega = np.ones((S, N))
         if self.unit_atoms:
-            omega = np.sqrt(np.maximum(twice.c.T @ diagonals, np.finfo(np.float64).tiny))
+            omega = np.sqrt(np.maximum(twice.c.T @ diagonals, self.tol))
         heat = heat_polynomial(tau, a, self.tol)
         return SparseDictionary(
             operator, narrow, tau, heat, twice, patches, omega, diagonals, near, gram

@@ -106,8 +106,13 @@ def solve_priced(
         histories.append(solution.objective if not histories else solution.objective[1:])
         done += solution.n_iter
         if solution.status is Status.INTERRUPTED:
+            reached = float("nan")
             break
-        prices = price_all(objective, ensemble, solution, tol=SETTLED * gap)
+        try:
+            prices = price_all(objective, ensemble, solution, tol=SETTLED * gap)
+        except KeyboardInterrupt:
+            solution, reached = replace(solution, status=Status.INTERRUPTED), float("nan")
+            break
         reached = prices.gap
         if reached <= gap or not len(prices.pairs) or done >= max_iter:
             break

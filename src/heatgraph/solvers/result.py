@@ -32,8 +32,8 @@ _ADVICE = {
         "The residual is below `tol` (for the paper's solver: the change of the objective is)."
     ),
     Status.CERTIFIED: (
-        "The residual is below `tol`, and no pair of nodes, candidate or not, would lower the "
-        "objective by more than the stated gap."
+        "The fit settled, and the gradient over every pair of nodes, candidate or not, promises no "
+        "larger relative fall of the objective than the stated gap."
     ),
     Status.MAX_ITER: (
         "The iteration limit was reached before the stationarity residual fell below `tol`; "

@@ -33,9 +33,10 @@ __all__ = ["BlockCodes", "SparseSignals"]
 
 Array = NDArray[np.float64]
 
-PROXIMAL_STEPS = 12  # towards the sources in every evaluation, on graphs without a Gram matrix
+PROXIMAL_STEPS = 6  # towards the sources in every evaluation, on graphs without a Gram matrix
+ROUGH = 1e-4  # tolerance of the kernel in these steps; value and gradient are not rough
 NOTHING_MISSING = np.empty((0, 0), dtype=np.bool_)
-FILLINGS = 100  # of missing entries; each halves what is left to do, or better
+FILLINGS = 100  # of missing entries; where much is missing and penalties are small, not the last
 SETTLED = 1e-6
 
 _compiled = numba.njit(cache=True, nogil=True)
@@ -189,7 +190,7 @@ class SparseSignals:
         if discount is not None:
             a[discount.where % S, discount.where // S, discount.signal] *= discount.what
         observed = NOTHING_MISSING if self.observed is None else self.observed[b]
-        c = D.heat.c.astype(self.dtype)
+        c = D.heat.shortened(ROUGH).astype(self.dtype)
         shrink(D.narrow, c, self.blocks[b], observed, a, H, self.n_steps, B, V, R, Q)
         rows = H.transpose(2, 1, 0).reshape(WIDTH, S * N)
         return BlockCodes.of(rows.astype(np.float64))
@@ -336,6 +337,11 @@ class SparseSignals:
         ends = np.cumsum(indptr[:, -1])
         where, what = np.split(arrays["where"], ends), np.split(arrays["what"], ends)
         if ends[-1] != arrays["where"].size or ends[-1] != arrays["what"].size:
+            raise ValueError("its codes do not fit the signals")
+        held = arrays["where"]
+        if held.size and not 0 <= held.min() <= held.max() < n_atoms:
+            raise ValueError(f"its codes name atoms that are not among the {n_atoms}")
+        if indptr[:, 0].any() or (np.diff(indptr, axis=1) < 0).any():
             raise ValueError("its codes do not fit the signals")
         return [BlockCodes(*block) for block in zip(indptr, where, what, strict=False)]
 
