@@ -79,6 +79,8 @@ class TestResumes:
         assert seen[0] >= int(share * whole.n_iter_)
         assert_same_bits(model, whole)
 
+    # Five nodes of ten signals: their mean is as good a guess as any.
+    @pytest.mark.filterwarnings("ignore:LearnHeat. the mean of each signal:UserWarning")
     def test_at_every_kind_of_stage(self, signals, path, monkeypatch):
         """The choice, the search for a number of edges, two starts, rounds, resamples."""
         monkeypatch.setattr(checkpoints, "EVERY", 0.05)

@@ -25,7 +25,7 @@ __all__ = ["Patch", "SparseDictionary", "SparseMoments", "SparseObjective"]
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-FEW_NODES = 1500  # up to here every row that heat reaches is looked at, and sources are exact
+FEW_NODES = 3000  # up to here every row that heat reaches is looked at, and sources are exact
 RIDGE = 4.0  # on the Gram matrix, in units of the tolerance
 REACH = 1e-5  # beyond that, those where it is above this
 MOST_ROWS = 2000  # and no more than the hottest of them
