@@ -129,7 +129,7 @@ def test_missing_values_are_allowed(run, frame, tmp_path):
         (["--atoms", "heavy"], "atoms must be one of"),
         (["--solver", "magic"], "solver must be one of"),
         (["--n-edges", "0"], "n_edges must be"),
-        (["--candidates", "nowhere.csv"], "nowhere.csv: No such file"),
+        (["--candidates", "nowhere.csv"], "a number of neighbours or a CSV file of pairs"),
         (["--index-column", "nowhere"], "no column 'nowhere'"),
         (["--decimal", "x"], "decimal mark"),
     ],

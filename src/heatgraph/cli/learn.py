@@ -122,8 +122,9 @@ def learn(
 ) -> None:
     """Learn the graph on which signals diffused.
 
-    Ctrl-C ends the fit early and keeps the best graph so far.  With --checkpoint, the same command
-    goes on from where it was stopped, by whatever.
+    Ctrl-C ends the fit early and keeps the best graph so far, once there is one.  With
+    --checkpoint, the same command goes on from where it was stopped, by whatever; with --force
+    where it has left results, as after Ctrl-C.
     """
     voice = Voice(json, quiet)
     with errors_reported(debug):
@@ -169,6 +170,8 @@ def learn(
             checkpoint.unlink(missing_ok=True)
         voice.show(summary, [*human(model, table), f"Results are in {output}"])
     if model.status_ == Status.INTERRUPTED:
+        if checkpoint is not None:
+            voice.note(f"{checkpoint} is kept: the same command with --force goes on from there.")
         raise typer.Exit(INTERRUPTED)
 
 
@@ -328,6 +331,11 @@ def _candidates(text: str | None, table: SignalTable | ClusterTable) -> Any:
         return None
     if text.isdecimal() and not Path(text).exists():
         return int(text)
+    if not Path(text).exists():
+        raise ValueError(
+            f"--candidates must be a number of neighbours or a CSV file of pairs, and {text!r} is "
+            "neither"
+        )
     names = table.names or tuple(map(str, range(table.n_nodes)))
     pairs = read_pairs(Path(text), names)
     if table.names is None:

@@ -99,8 +99,8 @@ def reached_rows(
     """
     a = 1.0 / A.inverse
     fastest = a * (A.diagonal.max() + 1.0)  # the largest degree
-    # Twice as many as stability asks for, and a few: short steps have the longer tail, as heat has.
-    n_steps = 8 + int(np.ceil(2.0 * t * fastest))
+    # A few more than stability asks for: short steps have the longer tail, as heat has.
+    n_steps = 16 + int(np.ceil(t * fastest))
     step = t / n_steps * a
     touched = np.empty(u.size, np.int64)
     n = 0

@@ -177,9 +177,11 @@ def is_every_pair(candidates: Any) -> bool:
 
 
 def start_near(candidates: CandidateEdges, X: Array) -> Array:
-    """Equal weights on each node's nearest candidates, nothing on the others.
+    """Weights on each node's nearest candidates, nothing on the others.
 
     Heat on all candidates alike would be everywhere at once, and no column of its kernel short.
+    An edge between nodes of ``d_i`` and ``d_j`` such neighbours weighs ``1 / sqrt(d_i d_j)``: some
+    nodes are near to very many, and the largest degree sets what every step costs.
     """
     N = candidates.n_nodes
     rows = np.nan_to_num(X.T)
@@ -194,7 +196,8 @@ def start_near(candidates: CandidateEdges, X: Array) -> Array:
     rank = np.arange(by.size) - starts[ends[by]]
     near = np.zeros(candidates.n_edges, dtype=bool)
     near[by[rank < NEAREST] % candidates.n_edges] = True
-    w = near.astype(np.float64)
+    count = candidates.degrees(near.astype(np.float64))
+    w = near / np.sqrt(np.maximum(count[candidates.i] * count[candidates.j], 1.0))
     start: Array = w * (0.5 * N / w.sum())
     return start
 

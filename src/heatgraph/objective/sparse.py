@@ -27,8 +27,8 @@ Ints = NDArray[np.int64]
 
 FEW_NODES = 3000  # up to here every row that heat reaches is looked at, and sources are exact
 RIDGE = 4.0  # on the Gram matrix, in units of the tolerance
-REACH = 1e-5  # beyond that, those where it is above this
-MOST_ROWS = 2000  # and no more than the hottest of them
+REACH = 1e-4  # beyond that, those where it is above this
+MOST_ROWS = 1500  # and no more than the hottest of them
 
 
 @dataclass(frozen=True, eq=False)
