@@ -59,6 +59,7 @@ html_theme = "furo"
 html_title = f"heatgraph {release}"
 html_static_path = ["_static"]
 html_extra_path = ["generated"]
+(HERE / "generated").mkdir(exist_ok=True)  # looked for before anything is written there
 
 # Publishers that answer no program, though they do a reader, can be excepted here by address.
 linkcheck_ignore: list[str] = []
