@@ -207,7 +207,8 @@ def alone(**how):
 
 
 def ten_thousand():
-    """N = 10,000, M = 500: F, time, memory."""
+    """N = 2000, then 10,000, M = 500: F, time, memory."""
+    alone(n=2000)
     alone()
     alone(learn_scales=True)
     alone(noise=0.02)

@@ -12,15 +12,13 @@ support is right costs one small solve.
 
 from __future__ import annotations
 
-import os
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cache
 
 import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from heatgraph.kernels.pool import run_threads
 from heatgraph.solvers.gram import FASTMATH, Gram, SparseGram, diagonal, gather, know, subtract
 
 __all__ = ["Coding", "code"]
@@ -100,22 +98,8 @@ def code(
         for b in np.array_split(np.arange(len(h)), max(1, n_threads))
         if b.size
     ]
-    if len(chunks) == 1:
-        run(chunks[0])
-    else:
-        list(_pool(len(chunks)).map(run, chunks))
+    run_threads(run, chunks, len(chunks))
     return Coding(h, report[:, 0], report[:, 1])
-
-
-@cache
-def _pool(n_threads: int) -> ThreadPoolExecutor:
-    """Threads that stay: a fit codes a thousand times, for a millisecond each."""
-    return ThreadPoolExecutor(n_threads, thread_name_prefix="heatgraph-coding")
-
-
-# A forked child has the pool but not its threads; it makes its own.
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_pool.cache_clear)
 
 
 @_compiled
