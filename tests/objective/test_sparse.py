@@ -59,11 +59,7 @@ def test_value_and_gradients_are_those_of_the_dense_objective(atoms, missing):
     # At the same sources, which near-dependent atoms leave undetermined to that accuracy.
     H = ensemble.whole(codes, 2)
     rows = np.ascontiguousarray(H.transpose(2, 0, 1)).reshape(local.n_signals, -1)
-    sums = (
-        local.sums(dense, D, rows, None)
-        if hasattr(local, "sums")
-        else dense.moments(D, local.signals, H, D.kernel.U.T @ local.signals.X)
-    )
+    sums = local.sums(dense, D, rows, None)
     exact = dense.gradient_w(D, w, sums)
     assert np.abs(objective.gradient_w(E, w, moments) - exact).max() <= 1e-7 * np.abs(exact).max()
     assert objective.gradient_tau(E, moments) == pytest.approx(

@@ -29,7 +29,7 @@ from heatgraph.solvers.heat import solve_heat
 from heatgraph.solvers.keeping import FORGETFUL, Keeper
 from heatgraph.solvers.majorise import PENALTIES, ROUNDS
 from heatgraph.solvers.result import Monitor, Status
-from heatgraph.solvers.sparse_signals import BlockCodes, Codes, SparseSignals
+from heatgraph.solvers.sparse_signals import Codes, SparseSignals
 
 __all__ = [
     "GAP",
@@ -194,7 +194,7 @@ def _is_priced(p: HeatParameters) -> bool:
 
 
 def _penalties(p: HeatParameters) -> tuple[float, float]:
-    """Those given, or the shares that served on clean and noisy graphs of every size tried."""
+    """Those given, or shares settled on clean geometric graphs whose truth was known."""
     alpha, beta = p.alphas[0], p.betas[0]
     if len(p.alphas) > 1:
         alpha = ALPHA * typical_atom(p)
@@ -289,7 +289,9 @@ def _gaps(
     for b, block in enumerate(codes):
         R = ensemble.residual(D, block, b)
         adjoint(D.operator, D.heat.c, R, V, Q)
-        a = penalty * (np.ones((WIDTH, 1)) if discount is None else _full(discount[b], D.n_atoms))
+        a = penalty * (
+            np.ones((WIDTH, 1)) if discount is None else discount[b].rows(D.n_atoms, 1.0)
+        )
         q = np.abs(2.0 * Q.transpose(2, 1, 0).reshape(WIDTH, -1))
         h = np.abs(block.rows(D.n_atoms))
         theta = np.min(np.where(q > a, a / np.maximum(q, 1e-300), 1.0), axis=1)
@@ -300,7 +302,3 @@ def _gaps(
         gaps.append(np.maximum(primal - (2.0 * theta * rx - theta * theta * rr), 0.0))
     M = ensemble.n_signals
     return np.concatenate(values)[:M], np.concatenate(gaps)[:M]
-
-
-def _full(discount: BlockCodes, n_atoms: int) -> Array:
-    return discount.rows(n_atoms, 1.0)

@@ -11,7 +11,7 @@ from heatgraph.graph.candidates import CandidateEdges
 from heatgraph.kernels.dense import DenseHeat
 from heatgraph.objective.atoms import AtomWeights
 
-__all__ = ["Dictionary", "HeatObjective", "Moments", "Signals"]
+__all__ = ["Dictionary", "HeatObjective", "Moments", "Signals", "spread"]
 
 Array = NDArray[np.float64]
 
@@ -94,6 +94,14 @@ class Moments:
         return Moments(self.fit + other.fit, self.P + other.P, self.c + other.c)
 
 
+def spread(candidates: CandidateEdges, beta: float, w: Array) -> tuple[float, Array]:
+    """``beta ||L||_F^2 = beta (2 ||w||^2 + ||deg||^2)`` and its gradient in ``w``."""
+    degrees = candidates.degrees(w)
+    value = beta * (2.0 * float(w @ w) + float(degrees @ degrees))
+    ends = degrees[candidates.i] + degrees[candidates.j]
+    return value, beta * (4.0 * w + 2.0 * ends)
+
+
 @dataclass(frozen=True, eq=False)
 class HeatObjective:
     """``||X - sum_s E_s H_s||^2 + alpha sum omega_si |H_sim| + beta ||L||_F^2``.
@@ -117,11 +125,7 @@ class HeatObjective:
         return Dictionary(kernel, tau, kernel.decay(tau), self.atoms.weights(kernel, tau))
 
     def spread(self, w: Array) -> tuple[float, Array]:
-        """``beta ||L||_F^2 = beta (2 ||w||^2 + ||deg||^2)`` and its gradient in ``w``."""
-        degrees = self.candidates.degrees(w)
-        value = self.beta * (2.0 * float(w @ w) + float(degrees @ degrees))
-        ends = degrees[self.candidates.i] + degrees[self.candidates.j]
-        return value, self.beta * (4.0 * w + 2.0 * ends)
+        return spread(self.candidates, self.beta, w)
 
     def moments(
         self,

@@ -19,6 +19,7 @@ from heatgraph.kernels.chebyshev import (
 from heatgraph.kernels.layout import Layout
 from heatgraph.kernels.patches import columns_gradient, heat_columns, make_patches, reached_rows
 from heatgraph.kernels.pool import in_groups, run_threads
+from heatgraph.objective.heat import spread
 
 __all__ = ["Patch", "SparseDictionary", "SparseMoments", "SparseObjective"]
 
@@ -197,11 +198,7 @@ class SparseObjective:
         return (indptr, rows[take]), values[take]
 
     def spread(self, w: Array) -> tuple[float, Array]:
-        """``beta ||L||_F^2 = beta (2 ||w||^2 + ||deg||^2)`` and its gradient in ``w``."""
-        degrees = self.candidates.degrees(w)
-        value = self.beta * (2.0 * float(w @ w) + float(degrees @ degrees))
-        ends = degrees[self.candidates.i] + degrees[self.candidates.j]
-        return value, self.beta * (4.0 * w + 2.0 * ends)
+        return spread(self.candidates, self.beta, w)
 
     def value(self, D: SparseDictionary, w: Array, moments: SparseMoments) -> float:
         sparsity = self.alpha * float(np.vdot(D.omega, moments.c))
