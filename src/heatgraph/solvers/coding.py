@@ -27,9 +27,9 @@ Array = NDArray[np.float64]
 Ints = NDArray[np.intp]
 Bools = NDArray[np.bool_]
 
-# Correlations, a step, a row, the support, the Cholesky factor of its Gram matrix, and where the
-# rows of the factor begin.
-Work = tuple[Array, Array, Array, Ints, Array, Ints]
+# Correlations, a step, a row, the support, the Cholesky factor of its Gram matrix in both triangles,
+# and one over its diagonal.
+Work = tuple[Array, Array, Array, Ints, Array, Array]
 
 # A pivot this far below its diagonal marks an atom spanned by the others.  As small as rounding
 # lets it be: the step that drops such an atom raises the fit by up to this times its square.
@@ -42,6 +42,12 @@ ROUNDING = 1e-14  # an excess this small, relative to the correlations, is round
 MAX_IDLE = 10  # rounds that do not lower the value: nearly dependent atoms taking turns
 
 _compiled = numba.njit(cache=True, nogil=True, fastmath=FASTMATH)
+# What codes one signal works on arrays that others hold, and allocates nothing: it need not count
+# who holds them, which on supports of ten atoms takes longer than the algebra.
+_borrowing = numba.njit(cache=True, nogil=True, fastmath=FASTMATH, _nrt=False)
+_holding = numba.njit(cache=True, nogil=True, fastmath=FASTMATH, _nrt=True)
+# A largest value is found several at a time only where none can be NaN.
+_comparing = numba.njit(cache=True, nogil=True, fastmath=FASTMATH | {"nnan"}, _nrt=False)
 
 
 @dataclass(frozen=True)
@@ -140,22 +146,22 @@ def _code_rows_sparse(
 @_compiled
 def _work(K: int) -> Work:
     cap = min(K, NEWTON_MAX)
-    factor, first = np.empty((cap, cap)), np.empty(cap, np.intp)
-    return np.empty(K), np.empty(K), np.empty(K), np.empty(K, np.intp), factor, first
+    factor, inverse = np.empty((cap, cap)), np.empty(cap)
+    return np.empty(K), np.empty(K), np.empty(K), np.empty(K, np.intp), factor, inverse
 
 
-@_compiled
+@_borrowing
 def _code_one(
     gram: Gram, work: Work, c: Array, a: Array, energy: float, h: Array, tol: float
 ) -> tuple[float, float]:
     q, support, factor = work[0], work[3], work[4]
     n = _list_support(h, support)
     for k in range(n):
-        know(gram, support[k])
+        _know(gram, support[k])
     if n > factor.shape[0]:
         _correlate(gram, c, h, q, support, n)
     done, best, idle = 0, np.inf, 0
-    widest, negligible = 0.5 * a.max(), ROUNDING * np.abs(c).max()
+    widest, negligible = 0.5 * _largest(a), ROUNDING * _largest(c)
     for _ in range(MAX_ROUNDS):
         solved = n <= factor.shape[0]
         if solved:
@@ -166,17 +172,31 @@ def _code_one(
             n, done = _list_support(h, support), 0
         worst = _largest_excess(a, q)
         if worst <= max(GAP_WORTH * widest, negligible):
-            value, gap = _duality_gap(energy, c, a, h, q)
+            value, gap = _duality_gap(energy, c, a, h, q, support, n)
             idle = 0 if value < best else idle + 1
             best = min(best, value)
             # With nothing to enter, a support that was solved is the answer; a swept one not yet.
             if gap <= tol * energy or idle >= MAX_IDLE or (solved and worst <= negligible):
-                break
+                return value, gap
         n = _activate(gram, a, h, q, support, n, worst)
-    return _duality_gap(energy, c, a, h, q)
+    return _duality_gap(energy, c, a, h, q, support, n)
 
 
-@_compiled
+@_holding
+def _know(gram: Gram, j: int) -> None:
+    know(gram, j)
+
+
+@_comparing
+def _largest(x: Array) -> float:
+    """``max |x_j|``."""
+    largest = 0.0
+    for j in range(x.size):
+        largest = max(largest, abs(x[j]))
+    return largest
+
+
+@_borrowing
 def _list_support(h: Array, support: Ints) -> int:
     n = 0
     for j in range(h.size):
@@ -186,20 +206,21 @@ def _list_support(h: Array, support: Ints) -> int:
     return n
 
 
-@_compiled
+@_borrowing
 def _correlate(gram: Gram, c: Array, h: Array, q: Array, support: Ints, n: int) -> None:
     """``q = c - G h``, afresh; by rows, as G is symmetric and h sparse."""
-    q[:] = c
+    for j in range(q.size):
+        q[j] = c[j]
     for k in range(n):
         subtract(gram, support[k], h[support[k]], q)
 
 
-@_compiled
+@_borrowing
 def _update(gram: Gram, a: Array, h: Array, q: Array, j: int) -> None:
     """Minimise exactly over atom ``j``: soft threshold of ``q_j + G_jj h_j`` at ``a_j / 2``."""
     if h[j] == 0.0 and abs(q[j]) <= 0.5 * a[j]:
         return
-    know(gram, j)
+    _know(gram, j)
     d = diagonal(gram, j)
     if d <= 0.0:
         return
@@ -211,17 +232,22 @@ def _update(gram: Gram, a: Array, h: Array, q: Array, j: int) -> None:
         subtract(gram, j, step, q)
 
 
-@_compiled
+@_comparing
 def _largest_excess(a: Array, q: Array) -> float:
     """How far the correlations leave [-a/2, a/2]; on the support they are at its ends."""
-    worst = 0.0
-    for j in range(q.size):
-        excess = abs(q[j]) - 0.5 * a[j]
-        worst = excess if excess > worst else worst
-    return worst
+    # Four at a time: one after the other, each comparison would wait for the last.
+    w0 = w1 = w2 = w3 = 0.0
+    for j in range(0, q.size - 3, 4):
+        w0 = max(w0, abs(q[j]) - 0.5 * a[j])
+        w1 = max(w1, abs(q[j + 1]) - 0.5 * a[j + 1])
+        w2 = max(w2, abs(q[j + 2]) - 0.5 * a[j + 2])
+        w3 = max(w3, abs(q[j + 3]) - 0.5 * a[j + 3])
+    for j in range(q.size - q.size % 4, q.size):
+        w0 = max(w0, abs(q[j]) - 0.5 * a[j])
+    return max(max(w0, w1), max(w2, w3))
 
 
-@_compiled
+@_borrowing
 def _activate(gram: Gram, a: Array, h: Array, q: Array, support: Ints, n: int, worst: float) -> int:
     """Bring in the silent atoms whose excess is at least a share of the largest.
 
@@ -237,7 +263,7 @@ def _activate(gram: Gram, a: Array, h: Array, q: Array, support: Ints, n: int, w
     return n
 
 
-@_compiled
+@_borrowing
 def _descend_on_support(
     gram: Gram, work: Work, c: Array, a: Array, h: Array, n: int, done: int
 ) -> tuple[int, int]:
@@ -247,9 +273,9 @@ def _descend_on_support(
     zero leaves, and the next direction is taken on what is left.  Returns the size of the support
     and how many rows of its Cholesky factor hold: those before an atom that left still do.
     """
-    q, y, _, support, factor, first = work
+    q, y, _, support, factor, inverse = work
     while n > 0:
-        done = _factor(gram, support, factor, first, n, done)
+        done = _factor(gram, work, n, done)
         reach = _direction(gram, work, c, a, h, n, done)
         if done == n and _cross(work, c, a, h, n):
             n, done = _drop_zeros(h, support, n, done)
@@ -271,7 +297,7 @@ def _descend_on_support(
     return n, done
 
 
-@_compiled
+@_borrowing
 def _cross(work: Work, c: Array, a: Array, h: Array, n: int) -> bool:
     """Take the whole step, every atom that would change sign stopping at zero, if that descends.
 
@@ -279,7 +305,7 @@ def _cross(work: Work, c: Array, a: Array, h: Array, n: int) -> bool:
     first one would solve for all of them again each time.  Written to ``h`` where two or more stop
     and the objective falls; the change is ``d.G d - 2 q.d + sum_j a_j (|h_j + d_j| - |h_j|)``.
     """
-    _, y, d, support, factor, first = work
+    v, y, d, support, factor, inverse = work
     crossing = 0
     for k in range(n):
         old = h[support[k]]
@@ -293,14 +319,16 @@ def _cross(work: Work, c: Array, a: Array, h: Array, n: int) -> bool:
     for k in range(n):
         new, old = h[support[k]] + d[k], h[support[k]]
         change += a[support[k]] * (abs(new) - abs(old)) - 2.0 * c[support[k]] * d[k]
-    # G = F F^T with F the factor, so d.G (d + 2 h) is the product of F^T d and F^T (d + 2 h).
-    fd, fh = np.zeros(n), np.zeros(n)
+    # G = F F^T with F the factor, so d.G (d + 2 h) is F v with v = F^T d, times d + 2 h.
     for k in range(n):
-        old = 2.0 * h[support[k]]
-        for m in range(first[k], k + 1):
-            fd[m] += factor[k, m] * d[k]
-            fh[m] += factor[k, m] * (d[k] + old)
-    change += np.dot(fd, fh)
+        v[k] = 0.0
+        for m in range(k + 1):
+            v[m] += factor[k, m] * d[k]
+    for k in range(n):
+        Gd = 0.0
+        for m in range(k + 1):
+            Gd += factor[k, m] * v[m]
+        change += Gd * (d[k] + 2.0 * h[support[k]])
     if change >= 0.0:
         return False
     for k in range(n):
@@ -310,7 +338,7 @@ def _cross(work: Work, c: Array, a: Array, h: Array, n: int) -> bool:
     return True
 
 
-@_compiled
+@_borrowing
 def _drop_zeros(h: Array, support: Ints, n: int, done: int) -> tuple[int, int]:
     """Take every atom at zero off the support: ties bring several there at once."""
     kept = 0
@@ -323,7 +351,7 @@ def _drop_zeros(h: Array, support: Ints, n: int, done: int) -> tuple[int, int]:
     return kept, done
 
 
-@_compiled
+@_borrowing
 def _direction(gram: Gram, work: Work, c: Array, a: Array, h: Array, n: int, done: int) -> float:
     """Write the step to take on the support into ``y``; return how far it may go.
 
@@ -332,21 +360,22 @@ def _direction(gram: Gram, work: Work, c: Array, a: Array, h: Array, n: int, don
     objective is linear, down to the first sign change.  Its slope has a part of the fit: between
     nearly dependent atoms that is of the size of the penalty's, and decides which of them stays.
     """
-    _, y, row, support, factor, first = work
+    _, y, row, support, factor, inverse = work
     if done == n:
         for k in range(n):
             j = support[k]
             y[k] = c[j] - 0.5 * a[j] * np.sign(h[j])
-        _solve_lower(factor, first, y, n)
-        _solve_upper(factor, first, y, n)
+        _solve_lower(factor, inverse, y, n)
+        _solve_upper(factor, inverse, y, n)
         for k in range(n):
             y[k] -= h[support[k]]
         return 1.0
     for k in range(done):
         y[k] = -factor[done, k]
-    _solve_upper(factor, first, y, done)
+    _solve_upper(factor, inverse, y, done)
     y[done] = 1.0
-    y[done + 1 : n] = 0.0
+    for k in range(done + 1, n):
+        y[k] = 0.0
     slope = 0.0
     for k in range(done + 1):
         j = support[k]
@@ -361,55 +390,56 @@ def _direction(gram: Gram, work: Work, c: Array, a: Array, h: Array, n: int, don
     return np.inf
 
 
-@_compiled
-def _factor(gram: Gram, support: Ints, factor: Array, first: Ints, n: int, done: int) -> int:
+@_borrowing
+def _factor(gram: Gram, work: Work, n: int, done: int) -> int:
     """Continue the Cholesky factor of ``G_AA`` from row ``done``; stop at an unsafe pivot.
 
-    A row begins where its atom first meets another, ``first[k]``: what is before stays zero.
+    A row solves ``F x = G_jA`` for the rows before it.  Both triangles are kept: every loop then
+    runs along a row, and what it does to one entry waits for no other.
     """
+    _, _, x, support, factor, inverse = work
     for k in range(done, n):
         j = support[k]
-        row = factor[k]
-        gather(gram, j, support, k, row)
+        gather(gram, j, support, k, x)
+        _solve_lower(factor, inverse, x, k)
         pivot = diagonal(gram, j)
         floor = DEPENDENT * pivot
-        begin = 0
-        while begin < k and row[begin] == 0.0:
-            begin += 1
-        first[k] = begin
-        for m in range(begin, k):
-            x = row[m]
-            other = factor[m]
-            for p in range(max(begin, first[m]), m):
-                x -= row[p] * other[p]
-            x /= other[m]
-            row[m] = x
-            pivot -= x * x
+        for m in range(k):
+            pivot -= x[m] * x[m]
+            factor[k, m] = x[m]
+            factor[m, k] = x[m]
         if pivot <= floor:
             return k
-        row[k] = np.sqrt(pivot)
+        factor[k, k] = np.sqrt(pivot)
+        inverse[k] = 1.0 / factor[k, k]
     return n
 
 
-@_compiled
-def _solve_lower(A: Array, first: Ints, b: Array, n: int) -> None:
+@_borrowing
+def _solve_lower(F: Array, inverse: Array, b: Array, n: int) -> None:
     for k in range(n):
-        x = b[k]
-        for m in range(first[k], k):
-            x -= A[k, m] * b[m]
-        b[k] = x / A[k, k]
+        x = b[k] * inverse[k]
+        b[k] = x
+        if x != 0.0:  # atoms far apart do not meet
+            # Counted from zero, or the compiler would allow for negative indices in every turn.
+            after, row = b[k + 1 : n], F[k, k + 1 : n]
+            for m in range(after.size):
+                after[m] -= row[m] * x
 
 
-@_compiled
-def _solve_upper(A: Array, first: Ints, b: Array, n: int) -> None:
+@_borrowing
+def _solve_upper(F: Array, inverse: Array, b: Array, n: int) -> None:
     for k in range(n - 1, -1, -1):
-        b[k] /= A[k, k]
-        for m in range(first[k], k):
-            b[m] -= A[k, m] * b[k]
+        x = b[k] * inverse[k]
+        b[k] = x
+        for m in range(k):
+            b[m] -= F[k, m] * x
 
 
-@_compiled
-def _duality_gap(energy: float, c: Array, a: Array, h: Array, q: Array) -> tuple[float, float]:
+@_borrowing
+def _duality_gap(
+    energy: float, c: Array, a: Array, h: Array, q: Array, support: Ints, n: int
+) -> tuple[float, float]:
     """Primal value and duality gap of ``||x - D h||^2 + sum_j a_j |h_j|``.
 
     The dual is ``max u.x - ||u||^2 / 4`` over ``|D_j.u| <= a_j``; ``u = 2 theta r`` with the
@@ -417,10 +447,12 @@ def _duality_gap(energy: float, c: Array, a: Array, h: Array, q: Array) -> tuple
     """
     rx, rr, l1 = energy, energy, 0.0
     theta = 1.0
-    for j in range(h.size):
+    for k in range(n):
+        j = support[k]
         rx -= c[j] * h[j]
         rr -= (c[j] + q[j]) * h[j]
         l1 += a[j] * abs(h[j])
+    for j in range(q.size):
         if 2.0 * abs(q[j]) * theta > a[j]:
             theta = a[j] / (2.0 * abs(q[j]))
     rr = max(rr, 0.0)
