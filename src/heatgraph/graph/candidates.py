@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
+import numba
 import numpy as np
 from numpy.typing import NDArray
 
 __all__ = ["CandidateEdges"]
+
+_compiled = numba.njit(cache=True, nogil=True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,17 +43,11 @@ class CandidateEdges:
 
     def laplacian(self, w: NDArray[np.float64]) -> NDArray[np.float64]:
         """``L(w)``, dense (N, N)."""
-        L = np.zeros((self.n_nodes, self.n_nodes))
-        L[self.i, self.j] = -w
-        L[self.j, self.i] = -w
-        np.fill_diagonal(L, self.degrees(w))
-        return L
+        return _laplacian(self.n_nodes, self.i, self.j, np.asarray(w, dtype=np.float64))
 
     def degrees(self, w: NDArray[np.float64]) -> NDArray[np.float64]:
         """``S_w w`` (N,): the sum of the weights at each node."""
-        n = self.n_nodes
-        sums = np.bincount(self.i, w, n) + np.bincount(self.j, w, n)
-        return sums.astype(np.float64, copy=False)
+        return _degrees(self.n_nodes, self.i, self.j, np.asarray(w, dtype=np.float64))
 
     def weights(self, L: NDArray[np.float64]) -> NDArray[np.float64]:
         """The weights on the candidates of a Laplacian, ``w_e = -L_ij``."""
@@ -61,5 +58,39 @@ class CandidateEdges:
 
         ``g_ij = G_ii + G_jj - 2 G_ij``, so that ``<G, L(w)> = <adjoint(G), w>``.
         """
-        d = np.diagonal(G)
-        return d[self.i] + d[self.j] - 2.0 * G[self.i, self.j]
+        return _adjoint(self.i, self.j, np.asarray(G, dtype=np.float64))
+
+
+@_compiled
+def _laplacian(
+    n_nodes: int, i: NDArray[np.intp], j: NDArray[np.intp], w: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    L = np.zeros((n_nodes, n_nodes))
+    for e in range(w.size):
+        L[i[e], j[e]] = -w[e]
+        L[j[e], i[e]] = -w[e]
+    degrees = _degrees(n_nodes, i, j, w)
+    for k in range(n_nodes):
+        L[k, k] = degrees[k]
+    return L
+
+
+@_compiled
+def _degrees(
+    n_nodes: int, i: NDArray[np.intp], j: NDArray[np.intp], w: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    degrees = np.zeros(n_nodes)
+    for e in range(w.size):
+        degrees[i[e]] += w[e]
+        degrees[j[e]] += w[e]
+    return degrees
+
+
+@_compiled
+def _adjoint(
+    i: NDArray[np.intp], j: NDArray[np.intp], G: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    g = np.empty(i.size)
+    for e in range(i.size):
+        g[e] = G[i[e], i[e]] + G[j[e], j[e]] - 2.0 * G[i[e], j[e]]
+    return g

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
+import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from heatgraph.graph.candidates import CandidateEdges
-from heatgraph.kernels.dense import DenseHeat
+from heatgraph.kernels.dense import DenseHeat, divided_difference_sum
 from heatgraph.objective.atoms import AtomWeights
 
 __all__ = ["Dictionary", "HeatObjective", "Moments", "Signals", "spread"]
@@ -42,7 +44,7 @@ class Signals:
         N, M = self.X.shape
         return np.full(N, M) if self.observed is None else self.observed.sum(axis=1)
 
-    @property
+    @cached_property
     def energy(self) -> Array:
         """The squared norm of each signal's observed entries, (M,)."""
         energy: Array = np.einsum("nm,nm->m", self.X, self.X)
@@ -98,8 +100,17 @@ def spread(candidates: CandidateEdges, beta: float, w: Array) -> tuple[float, Ar
     """``beta ||L||_F^2 = beta (2 ||w||^2 + ||deg||^2)`` and its gradient in ``w``."""
     degrees = candidates.degrees(w)
     value = beta * (2.0 * float(w @ w) + float(degrees @ degrees))
-    ends = degrees[candidates.i] + degrees[candidates.j]
-    return value, beta * (4.0 * w + 2.0 * ends)
+    return value, _spread_gradient(candidates.i, candidates.j, beta, w, degrees)
+
+
+@numba.njit(cache=True, nogil=True)
+def _spread_gradient(
+    i: NDArray[np.intp], j: NDArray[np.intp], beta: float, w: Array, degrees: Array
+) -> Array:
+    gradient = np.empty(w.size)
+    for e in range(w.size):
+        gradient[e] = beta * (4.0 * w[e] + 2.0 * (degrees[i[e]] + degrees[j[e]]))
+    return gradient
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,12 +163,15 @@ class HeatObjective:
 
     def gradient_w(self, D: Dictionary, w: Array, moments: Moments) -> Array:
         """``grad_L Z = sum_s grad_L tr(A_s exp(-tau_s L))`` with ``A_s = -2 R H_s^T`` held."""
-        t, P = D.tau, -2.0 * moments.P
+        K = divided_difference_sum(D.kernel.lam, D.tau, moments.P)
+        K *= -2.0
         extra = self.atoms.traces(D.kernel, D.tau, D.omega, moments.c)
         if extra is not None:
-            t, P = np.concatenate([t, extra[0]]), np.concatenate([P, self.alpha * extra[1]])
-        G = D.kernel.adjoint_derivative(t, P)
-        return self.candidates.adjoint(G) + self.spread(w)[1]
+            K += self.alpha * divided_difference_sum(D.kernel.lam, *extra)
+        # Of the two triangles, equal but for rounding, the candidates read one.
+        gradient = self.candidates.adjoint(D.kernel.from_eigenbasis(K))
+        gradient += self.spread(w)[1]
+        return gradient
 
     def gradient_tau(self, D: Dictionary, moments: Moments) -> Array:
         """``dZ / d tau_s = 2 tr(R^T L E_s H_s)``, plus the penalty's part."""

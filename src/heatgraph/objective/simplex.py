@@ -12,6 +12,7 @@ __all__ = ["ValidSet", "project_simplex", "project_valid"]
 
 Array = NDArray[np.float64]
 EPS = float(np.finfo(np.float64).eps)
+LANES = 8
 
 
 @dataclass(frozen=True)
@@ -53,22 +54,11 @@ def project_simplex(v: Array, total: float) -> Array:
     """
     slack = 4.0 * EPS * total
     top = v.max()  # sums of distances below the maximum stay exact where v itself is huge
-    kept = v - top
-    size = v.size
     theta = -np.inf
+    size = -1
     while True:
-        mass = lost = 0.0
-        inside = 0
-        for k in range(size):
-            x = kept[k]
-            if x > theta + slack:
-                kept[inside] = x
-                inside += 1
-                x -= lost
-                larger = mass + x
-                lost = (larger - mass) - x
-                mass = larger
-        if inside == size and theta > -np.inf:
+        mass, inside = _mass_above(v, top, theta + slack)
+        if inside == size:
             break
         size = inside
         theta = (mass - total) / size
@@ -77,6 +67,42 @@ def project_simplex(v: Array, total: float) -> Array:
         x = v[k] - top
         w[k] = x - theta if x > theta + slack else 0.0
     return w
+
+
+@numba.njit(cache=True, nogil=True)
+def _mass_above(v: Array, top: float, floor: float) -> tuple[float, int]:
+    """Sum and number of the ``v_k - top`` above ``floor``, compensated.
+
+    In lanes, each with its own compensation, which do not wait for each other.
+    """
+    mass, lost, inside = np.zeros(LANES), np.zeros(LANES), np.zeros(LANES, np.int64)
+    whole = v.size // LANES * LANES
+    for first in range(0, whole, LANES):
+        part = v[first : first + LANES]
+        for p in range(LANES):
+            x = part[p] - top
+            is_in = x > floor
+            inside[p] += is_in
+            x = (x if is_in else 0.0) - lost[p]
+            larger = mass[p] + x
+            lost[p] = (larger - mass[p]) - x
+            mass[p] = larger
+    total, rest, count = mass[0], lost[0], inside[0]
+    for p in range(1, LANES):
+        x = mass[p] - rest - lost[p]
+        larger = total + x
+        rest = (larger - total) - x
+        total = larger
+        count += inside[p]
+    for k in range(whole, v.size):
+        x = v[k] - top
+        if x > floor:
+            x -= rest
+            larger = total + x
+            rest = (larger - total) - x
+            total = larger
+            count += 1
+    return total, count
 
 
 @numba.njit(cache=True, nogil=True)

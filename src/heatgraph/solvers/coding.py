@@ -12,7 +12,10 @@ support is right costs one small solve.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, TypeVar
 
 import numba
 import numpy as np
@@ -25,10 +28,11 @@ __all__ = ["Coding", "code"]
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.intp]
+F = TypeVar("F", bound=Callable[..., Any])
 Bools = NDArray[np.bool_]
 
-# Correlations, a step, a row, the support, the Cholesky factor of its Gram matrix in both triangles,
-# and one over its diagonal.
+# Correlations, a step, a row, the support, the Cholesky factor of its Gram matrix (in both
+# triangles), and one over its diagonal.
 Work = tuple[Array, Array, Array, Ints, Array, Array]
 
 # A pivot this far below its diagonal marks an atom spanned by the others.  As small as rounding
@@ -42,12 +46,21 @@ ROUNDING = 1e-14  # an excess this small, relative to the correlations, is round
 MAX_IDLE = 10  # rounds that do not lower the value: nearly dependent atoms taking turns
 
 _compiled = numba.njit(cache=True, nogil=True, fastmath=FASTMATH)
-# What codes one signal works on arrays that others hold, and allocates nothing: it need not count
-# who holds them, which on supports of ten atoms takes longer than the algebra.
-_borrowing = numba.njit(cache=True, nogil=True, fastmath=FASTMATH, _nrt=False)
-_holding = numba.njit(cache=True, nogil=True, fastmath=FASTMATH, _nrt=True)
+
+
+def _compiled_with(nrt: bool, fastmath: set[str] = FASTMATH) -> Callable[[F], F]:
+    """Compile with or without counting who holds an array.
+
+    What codes one signal works on arrays that others hold, and allocates nothing: it need not
+    count, which on supports of ten atoms takes longer than the algebra.
+    """
+    options: dict[str, Any] = {"cache": True, "nogil": True, "_nrt": nrt}
+    return numba.njit(fastmath=fastmath, **options)  # type: ignore[no-any-return]
+
+
+_borrowing, _holding = _compiled_with(nrt=False), _compiled_with(nrt=True)
 # A largest value is found several at a time only where none can be NaN.
-_comparing = numba.njit(cache=True, nogil=True, fastmath=FASTMATH | {"nnan"}, _nrt=False)
+_comparing = _compiled_with(nrt=False, fastmath=FASTMATH | {"nnan"})
 
 
 @dataclass(frozen=True)
@@ -99,12 +112,9 @@ def code(
         else:
             _code_rows(G, D, observed[rows], *part)
 
-    chunks = [
-        slice(b[0], b[-1] + 1)
-        for b in np.array_split(np.arange(len(h)), max(1, n_threads))
-        if b.size
-    ]
-    run_threads(run, chunks, len(chunks))
+    n_chunks = max(1, min(n_threads, len(h)))
+    ends = [k * len(h) // n_chunks for k in range(n_chunks + 1)]
+    run_threads(run, [slice(*both) for both in pairwise(ends)], n_chunks)
     return Coding(h, report[:, 0], report[:, 1])
 
 
@@ -273,7 +283,7 @@ def _descend_on_support(
     zero leaves, and the next direction is taken on what is left.  Returns the size of the support
     and how many rows of its Cholesky factor hold: those before an atom that left still do.
     """
-    q, y, _, support, factor, inverse = work
+    q, y, support = work[0], work[1], work[3]
     while n > 0:
         done = _factor(gram, work, n, done)
         reach = _direction(gram, work, c, a, h, n, done)
@@ -305,7 +315,7 @@ def _cross(work: Work, c: Array, a: Array, h: Array, n: int) -> bool:
     first one would solve for all of them again each time.  Written to ``h`` where two or more stop
     and the objective falls; the change is ``d.G d - 2 q.d + sum_j a_j (|h_j + d_j| - |h_j|)``.
     """
-    v, y, d, support, factor, inverse = work
+    v, y, d, support, factor, _ = work
     crossing = 0
     for k in range(n):
         old = h[support[k]]

@@ -8,6 +8,7 @@ to be given back the next time.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
@@ -30,10 +31,16 @@ MEMORY_OF_MANY = 4
 ARMIJO = 1e-4
 MODEL_STEPS = (8, 40)  # fewest and most, by how many coordinates are free
 MODEL_WORK = 400_000  # coordinates visited by one minimisation of the model
-MODEL_TOL = 0.05  # the model need not be solved better than it is true
+# The model need not be solved better than it is true: to the root of the residual, within these.
+MODEL_TOL = (0.05, 0.3)
 NOISE = 1e-12  # relative; below this the objective cannot tell two points apart
 SHORTEST = 1e-10
 TINY = 1e-300
+MAX_PASSES = 100  # rounding can make a coordinate at the threshold come and go
+FEW = 0.8  # from this share of free coordinates on, the others are not left out of the model
+
+# Sums may be reordered so that they vectorise: the same bits on every run.
+_compiled = numba.njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,7 +152,7 @@ def _search(
     Where the fall that the slope promises drowns in rounding, and the two values do not differ by
     more, the slope at the end decides in their place.
     """
-    f, slope = state.at.value, float(_centred(valid, state.x, state.at.gradient) @ d)
+    f, slope = state.at.value, _slope(state.x, state.at.gradient, d, valid.n, valid.total)
     if slope >= 0.0:
         return None
     s = 1.0
@@ -156,7 +163,7 @@ def _search(
         if at.value <= f + ARMIJO * s * slope:
             return x, at
         if max(abs(at.value - f), -slope) <= NOISE * abs(f):
-            end = float(_centred(valid, x, at.gradient) @ d)
+            end = _slope(x, at.gradient, d, valid.n, valid.total)
             if end <= (2.0 * ARMIJO - 1.0) * slope:
                 return x, at
         # The minimiser of the parabola through what is known, kept away from both ends.
@@ -164,15 +171,18 @@ def _search(
     return None
 
 
-def _centred(valid: ValidSet, x: Array, g: Array) -> Array:
-    """``g`` less the multiplier of the sum: the same slope along every direction in the set.
+@_compiled
+def _slope(x: Array, g: Array, d: Array, n: int, total: float) -> float:
+    """``<g, d>`` by the centred gradient.
 
     A direction sums to zero but for rounding, which a large multiplier would make larger than the
     slope itself.
     """
-    n = valid.n
-    multiplier = float(g[:n] @ x[:n]) / valid.total
-    return np.append(g[:n] - multiplier, g[n:])
+    multiplier = np.dot(g[:n], x[:n]) / total
+    slope = float(np.dot(g[n:], d[n:]))
+    for k in range(n):
+        slope += (g[k] - multiplier) * d[k]
+    return slope
 
 
 def _remember(state: State[Aux], step: Array, change: Array) -> tuple[Array, Array]:
@@ -189,43 +199,27 @@ def _remember(state: State[Aux], step: Array, change: Array) -> tuple[Array, Arr
 def _model_minimiser(valid: ValidSet, state: State[Aux]) -> Array:
     """Minimise ``<g, y - x> + <y - x, B (y - x)> / 2`` over the set, on the free coordinates.
 
-    A weight at zero whose gradient exceeds the multiplier of the sum stays at zero: it is left
-    out of the model, which on a sparse graph is most of them.
+    ``B`` is the matrix of limited-memory BFGS, or without memory a multiple of the identity whose
+    step moves a coordinate by ``reach``.
     """
-    x, n = state.x, valid.n
-    g = _centred(valid, x, state.at.gradient)
-    free = np.flatnonzero(np.append((x[:n] > 0.0) | (g[:n] < 0.0), x[n:] >= 0.0))
-    n_free = int(np.searchsorted(free, n))
-    sigma, W, middle = _bfgs(state, free)
-    n_steps = int(np.clip(MODEL_WORK // free.size, *MODEL_STEPS))
-    target = x.copy()
-    target[free] = _minimise_model(
-        x[free], g[free], sigma, W, middle, n_free, valid.total, n_steps, MODEL_TOL
+    x, g = state.x, state.at.gradient
+    if len(state.steps):
+        sigma, middle = _compact(state.steps, state.yields)
+    else:
+        sigma, middle = max(float(np.ptp(g)), TINY) / state.reach, np.empty((0, 0))
+    tol = min(max(MODEL_TOL[0], math.sqrt(state.residual)), MODEL_TOL[1])
+    return _minimise_on_free(
+        x, g, state.steps, state.yields, sigma, middle, valid.n, valid.total, tol
     )
-    return target
-
-
-def _bfgs(state: State[Aux], free: NDArray[np.intp]) -> tuple[float, Array, Array]:
-    """``B = sigma I - W^T middle W``, the compact form of limited-memory BFGS.
-
-    Without memory: a multiple of the identity whose step moves a coordinate by ``reach``.
-    """
-    if not len(state.steps):
-        span = float(np.ptp(state.at.gradient))
-        return max(span, TINY) / state.reach, np.empty((0, free.size)), np.empty((0, 0))
-    sigma, middle = _compact(state.steps, state.yields)
-    S, Y = state.steps, state.yields
-    if free.size < state.x.size:
-        S, Y = S[:, free], Y[:, free]
-    return sigma, np.vstack([sigma * S, Y]), middle
 
 
 @numba.njit(cache=True, nogil=True)
 def _compact(S: Array, Y: Array) -> tuple[float, Array]:
-    """``sigma = <y, y> / <s, y>`` of the last pair, and the inverse of the middle matrix.
+    """``B = sigma I - [S; Y]^T middle [S; Y]``, the compact form of limited-memory BFGS.
 
-    The middle is ``[[sigma S S^T, lower], [lower^T, -diag]]`` with the strictly lower and the
-    diagonal part of ``S Y^T``.
+    ``sigma = <y, y> / <s, y>`` of the last pair.  The middle is the inverse of
+    ``[[sigma S S^T, lower], [lower^T, -diag]]`` with the strictly lower and the diagonal part of
+    ``S Y^T``, its rows and columns of ``S`` times ``sigma``.
     """
     m = S.shape[0]
     SY, SS = S @ Y.T, S @ S.T
@@ -237,15 +231,65 @@ def _compact(S: Array, Y: Array) -> tuple[float, Array]:
         for p in range(k):
             middle[k, m + p] = SY[k, p]
             middle[m + p, k] = SY[k, p]
-    return sigma, np.linalg.inv(middle)
+    middle = np.linalg.inv(middle)
+    middle[:m] *= sigma
+    middle[:, :m] *= sigma
+    return sigma, middle
 
 
-@numba.njit(cache=True, nogil=True)
+@_compiled
+def _minimise_on_free(
+    x: Array,
+    g: Array,
+    S: Array,
+    Y: Array,
+    sigma: float,
+    middle: Array,
+    n: int,
+    total: float,
+    tol: float,
+) -> Array:
+    """Leave out of the model the weights at zero whose gradient exceeds the multiplier of the sum.
+
+    They stay at zero; on a sparse graph they are most of all.  Where they are few, to copy the
+    memory of the others would cost more than it saves.
+    """
+    multiplier = np.dot(g[:n], x[:n]) / total
+    slope = g.copy()
+    slope[:n] -= multiplier
+    free = np.empty(x.size, np.intp)
+    n_free = size = 0
+    for k in range(x.size):
+        if k >= n or x[k] > 0.0 or slope[k] < 0.0:
+            free[size] = k
+            size += 1
+            n_free += k < n
+    n_steps = max(MODEL_STEPS[0], min(MODEL_STEPS[1], MODEL_WORK // size))
+    if size > FEW * x.size:
+        return _minimise_model(x, slope, S, Y, sigma, middle, n, total, n_steps, tol)
+    y, slope_free = np.empty(size), np.empty(size)
+    S_free, Y_free = np.empty((S.shape[0], size)), np.empty((S.shape[0], size))
+    for k in range(size):
+        y[k], slope_free[k] = x[free[k]], slope[free[k]]
+    for m in range(S.shape[0]):
+        for k in range(size):
+            S_free[m, k], Y_free[m, k] = S[m, free[k]], Y[m, free[k]]
+    found = _minimise_model(
+        y, slope_free, S_free, Y_free, sigma, middle, n_free, total, n_steps, tol
+    )
+    target = x.copy()
+    for k in range(size):
+        target[free[k]] = found[k]
+    return target
+
+
+@_compiled
 def _minimise_model(
     x: Array,
     g: Array,
+    S: Array,
+    Y: Array,
     sigma: float,
-    W: Array,
     middle: Array,
     n: int,
     total: float,
@@ -253,25 +297,71 @@ def _minimise_model(
     tol: float,
 ) -> Array:
     """Projected gradient steps of Barzilai-Borwein length, each exact along its segment."""
+    m = S.shape[0]
     y, slope = x.copy(), g.copy()
+    trial, d = np.empty(x.size), np.empty(x.size)
+    seen = np.empty(2 * m)
     length = 1.0 / sigma
     first = 0.0
-    for k in range(max_steps):
-        d = project_valid(y - length * slope, n, total) - y
-        fall = -np.dot(slope, d)
-        if k == 0:
+    for step in range(max_steps):
+        for k in range(x.size):
+            trial[k] = y[k] - length * slope[k]
+        theta = _threshold(trial[:n], y[:n], total)
+        fall = moved = 0.0
+        for k in range(x.size):
+            d[k] = max(trial[k] - (theta if k < n else 0.0), 0.0) - y[k]
+            fall -= slope[k] * d[k]
+            moved += d[k] * d[k]
+        if step == 0:
             first = fall
         if fall <= tol * tol * first:
             break
-        Bd = sigma * d
-        if W.shape[0] > 0:
-            Bd -= np.dot(np.dot(middle, np.dot(W, d)), W)
-        curvature = np.dot(d, Bd)
+        curvature = sigma * moved
+        if m > 0:
+            seen[:m] = np.dot(S, d)
+            seen[m:] = np.dot(Y, d)
+            bent = np.dot(middle, seen)
+            curvature -= np.dot(seen, bent)
         s = 1.0
         if curvature > fall:
             s = fall / curvature
-        y += s * d
-        slope += s * Bd
+        if m > 0:
+            np.dot(bent[:m], S, trial)
+            for k in range(x.size):
+                slope[k] -= s * trial[k]
+            np.dot(bent[m:], Y, trial)
+            for k in range(x.size):
+                slope[k] -= s * trial[k]
+        for k in range(x.size):
+            y[k] += s * d[k]
+            slope[k] += s * sigma * d[k]
         if curvature > 0.0:
-            length = np.dot(d, d) / curvature
+            length = moved / curvature
     return project_valid(y, n, total)
+
+
+@_compiled
+def _threshold(v: Array, near: Array, total: float) -> float:
+    """``theta`` with ``sum_k max(v_k - theta, 0) = total``, to the accuracy of a plain sum.
+
+    Any set of coordinates gives a ``theta`` that is not too large; so Newton's steps from that of
+    the support of a point nearby only ever rise, and few are needed.
+    """
+    mass, count = 0.0, 0
+    for k in range(v.size):
+        inside = near[k] > 0.0
+        mass += v[k] if inside else 0.0
+        count += inside
+    theta = (mass - total) / count
+    last = -1
+    for _ in range(MAX_PASSES):
+        mass, count = 0.0, 0
+        for k in range(v.size):
+            above = v[k] - theta
+            mass += max(above, 0.0)
+            count += above > 0.0
+        if count == 0 or count == last:
+            break
+        theta += (mass - total) / count
+        last = count
+    return theta
