@@ -11,8 +11,7 @@ import pandas as pd
 import pytest
 
 from heatgraph import LearnHeat
-from heatgraph.distributed import parts as work
-from heatgraph.distributed import reading
+from heatgraph.distributed import codes, reading
 from heatgraph.learners import checkpoint as checkpoints
 from heatgraph.solvers import ensemble
 from heatgraph.storage import load_model, save_model
@@ -107,8 +106,8 @@ def test_codes_that_are_lost_cost_a_step(client, signals, here):
 
     def lose(step):
         if step.iteration % 5 == 3:
-            lost.append(len(work._codes))
-            work._codes.clear()
+            lost.append(len(codes.kept()))
+            codes.clear()
 
     there = LearnHeat(**GIVEN).fit(da.from_array(signals, chunks=(11, 6)), monitor=lose)
     assert sum(lost) > 3
@@ -116,9 +115,9 @@ def test_codes_that_are_lost_cost_a_step(client, signals, here):
 
 
 def test_nothing_is_left_with_the_workers(client, signals):
-    work._codes.clear()
+    codes.clear()
     LearnHeat(**GIVEN).fit(da.from_array(signals, chunks=(11, 6)))
-    assert work._codes == {}
+    assert codes.kept() == {}
 
 
 def test_goes_on_from_a_checkpoint(client, signals, here, tmp_path, monkeypatch):
@@ -134,7 +133,7 @@ def test_goes_on_from_a_checkpoint(client, signals, here, tmp_path, monkeypatch)
     settings = GIVEN | {"checkpoint": tmp_path / "fit"}
     with pytest.raises(Killed):
         LearnHeat(**settings).fit(da.from_array(signals, chunks=(11, 6)), monitor=stop)
-    work._codes.clear()
+    codes.clear()
     seen = []
     X = da.from_array(signals, chunks=(20, 6))
     there = LearnHeat(**settings).fit(X, monitor=lambda step: seen.append(step.iteration))
@@ -174,8 +173,21 @@ def test_a_cluster_of_its_own_where_there_is_none(signals, here, monkeypatch):
 
 def test_signals_are_held_where_they_fit():
     assert reading._fits(100, [0])
-    assert reading._fits(100, [400, 200])
-    assert not reading._fits(100, [200, 100])
+    assert reading._fits(100, [800, 200])
+    assert not reading._fits(100, [400, 200])
+    worker = {"memory_limit": 20_000, "nthreads": 2}
+    assert reading._is_small(200, [worker])
+    assert not reading._is_small(201, [worker])
+    assert not reading._is_small(100, [worker, worker | {"memory_limit": 2_000}])
+    assert reading._is_small(2**20, [worker | {"memory_limit": 0}])
+
+
+def test_every_thread_has_a_part_of_about_the_same_size():
+    assert reading._sizes_of_parts(20, 2) == (8, 12)
+    assert reading._sizes_of_parts(19, 2) == (8, 11)
+    assert reading._sizes_of_parts(16, 4) == (4, 4, 4, 4)
+    assert reading._sizes_of_parts(9, 8) == (4, 4, 1)
+    assert reading._sizes_of_parts(3, 8) == (3,)
 
 
 def test_a_saved_model_has_no_sources(client, signals, tmp_path):

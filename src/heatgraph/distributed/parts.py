@@ -3,19 +3,25 @@
 Codes never leave the worker.  They are kept under the number of the step that made them, and a
 worker that does not have them (it is new, or another had this part before) finds them again from
 the recipe of the step, which is small: the dictionary, the penalty, and the step whose codes gave
-the discount.
+the discount.  Signals may be in memory or read at every step, a batch at a time is what is looked
+at.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import repeat
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from heatgraph.distributed import codes
+from heatgraph.distributed.codes import Shelf, Thin, thick, thin
+from heatgraph.distributed.rows import Counts, Source, Stream, batches, make_part, whole
+from heatgraph.distributed.sums import Sums, join, sum_up
 from heatgraph.objective.heat import Dictionary, HeatObjective, Moments, Signals
 from heatgraph.solvers import ensemble
 from heatgraph.solvers.ensemble import LocalSignals, above_tangent, energy_of, tree_sum
@@ -25,6 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Facts",
+    "Place",
     "Recipe",
     "above_part",
     "add",
@@ -34,14 +41,16 @@ __all__ = [
     "facts_of",
     "forget",
     "gram_of_nodes",
+    "join",
     "make_part",
     "moments_of_part",
+    "on_whole",
     "same",
     "sources_of_part",
+    "sum_over",
 ]
 
 Array = NDArray[np.float64]
-Counts = NDArray[np.unsignedinteger[Any]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,6 +98,13 @@ class Facts:
 
 def facts_of(rows: Any) -> Facts:
     """The facts of some signals (m, N) as the caller has them."""
+    X = np.asarray(rows)
+    n_batches = max(1, -(-len(X) // ensemble.BATCH))
+    facts: Facts = add([_facts_of_batch(some) for some in np.array_split(X, n_batches)])
+    return facts
+
+
+def _facts_of_batch(rows: Any) -> Facts:
     X = np.asarray(rows, dtype=np.float64)
     n_infinite = int(np.isinf(X).sum())
     if n_infinite:
@@ -101,27 +117,46 @@ def facts_of(rows: Any) -> Facts:
     return Facts(len(X), top, squares, (~np.isnan(X)).sum(axis=0), 0, checksum)
 
 
-def make_part(rows: Any, unit: float, masked: bool) -> Signals:
-    """Signals (m, N) as columns of size one; ``masked`` if there are missing entries in any part.
-
-    With a mask that hides nothing the sums are the same but for rounding, and no part may differ.
-    """
-    X = np.asarray(rows, dtype=np.float64)
-    signals = Signals.from_missing(np.ascontiguousarray(X.T) / unit)
-    if masked and signals.observed is None:
-        return Signals(signals.X, np.ones(signals.X.shape, dtype=bool))
-    return signals
-
-
 def same(value: Any) -> Any:
     """A value, sent to a worker by the task that returns it."""
     return value
 
 
-def gram_of_nodes(part: Signals) -> Array:
+def gram_of_nodes(signals: Signals) -> Array:
     """``X X^T`` (N, N): from which the distances between the nodes follow."""
-    gram: Array = part.X @ part.X.T
+    gram: Array = signals.X @ signals.X.T
     return gram
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a part is among those of a fit: its number, and that of the first term of its sums.
+
+    The terms are the batches of signals; where only some signals count, the parts.
+    """
+
+    fit: str
+    part: int
+    first: int
+    n_terms: int
+
+    def sum_up(self, values: Iterable[Any], nothing: Any = 0.0, *, as_one: bool = False) -> Sums:
+        """The sums of the part's terms; ``as_one`` if they are one term of the whole."""
+        if as_one:
+            terms = list(values)
+            values = [tree_sum(terms) if terms else nothing]
+        found = sum_up(values, self.first, self.n_terms)
+        return replace(found, homes=((self.part, codes.worker_address()),))
+
+
+def sum_over(source: Source, place: Place, function: Callable[[Signals], Any]) -> Sums:
+    """The sums of a function of each batch."""
+    return place.sum_up(function(batch) for batch, _ in batches(source))
+
+
+def on_whole(function: Callable[..., Any], sources: Sequence[Source], *arguments: Any) -> Any:
+    """A function of all signals, brought together here."""
+    return function(whole(sources), *arguments)
 
 
 def add(terms: Sequence[Any]) -> Any:
@@ -129,67 +164,35 @@ def add(terms: Sequence[Any]) -> Any:
     return tree_sum(terms)
 
 
-# Codes by (store, part) and the number of their step; of each batch the columns of its nonzeros,
-# how many there are in each row, and their values.
-Thin = list[tuple[NDArray[np.int32], NDArray[np.int32], Array]]
-_codes: dict[tuple[str, int], dict[int, Thin]] = {}
 _grams: dict[int, Array] = {}
 _lock = Lock()
 
 
-def forget(store: str) -> None:
+def forget(fit: str) -> None:
     """Drop the codes of a fit that is over."""
+    codes.forget(fit)
     with _lock:
-        for key in [key for key in _codes if key[0] == store]:
-            del _codes[key]
         _grams.clear()
 
 
 @dataclass(frozen=True, eq=False)
 class _Part:
-    """A part of a store: the signals that count there, and how often each does."""
+    """A part of a fit: the signals that count there, and how often each does."""
 
-    signals: Signals
+    source: Source
     counts: Counts | None
-    key: tuple[str, int]
+    place: Place
 
     @property
-    def n_signals(self) -> int:
-        M = self.signals.X.shape[1]
-        return M if self.counts is None else int(np.count_nonzero(self.counts))
+    def shelf(self) -> Shelf:
+        key = self.place.fit, self.place.part
+        return Shelf(key, on_disk=isinstance(self.source, Stream))
 
     def batches(self) -> Iterator[tuple[Signals, Counts | None]]:
-        """The signals that count, some at a time."""
-        M = self.signals.X.shape[1]
-        chosen = np.arange(M) if self.counts is None else np.flatnonzero(self.counts)
-        for start in range(0, chosen.size, ensemble.BATCH):
-            some = chosen[start : start + ensemble.BATCH]
-            yield self.signals.take(some), None if self.counts is None else self.counts[some]
+        return batches(self.source, self.counts)
 
-    def keep(self, number: int, codes: Thin, live: Sequence[int]) -> None:
-        """Keep the codes of a step, and drop those that nobody will ask for."""
-        with _lock:
-            kept = _codes.setdefault(self.key, {})
-            for old in [old for old in kept if old not in live]:
-                del kept[old]
-            kept[number] = codes
-
-    def find(self, number: int) -> Thin | None:
-        with _lock:
-            return _codes.get(self.key, {}).get(number)
-
-
-def _thin(codes: Array) -> tuple[NDArray[np.int32], NDArray[np.int32], Array]:
-    rows, columns = np.nonzero(codes)
-    counts = np.bincount(rows, minlength=len(codes)).astype(np.int32)
-    return columns.astype(np.int32), counts, codes[rows, columns]
-
-
-def _thick(thin: tuple[NDArray[np.int32], NDArray[np.int32], Array], n_atoms: int) -> Array:
-    columns, counts, values = thin
-    codes = np.zeros((counts.size, n_atoms))
-    codes[np.repeat(np.arange(counts.size), counts), columns] = values
-    return codes
+    def sum_up(self, values: Iterable[Any], nothing: Any) -> Sums:
+        return self.place.sum_up(values, nothing, as_one=self.counts is not None)
 
 
 def _gram(recipe: Recipe) -> Array:
@@ -205,32 +208,45 @@ def _gram(recipe: Recipe) -> Array:
     return gram
 
 
-def _code(
-    part: _Part, recipes: Sequence[Recipe], start: int | None, live: Sequence[int]
-) -> Moments:
+def _code(part: _Part, recipes: Sequence[Recipe], start: int | None, live: Sequence[int]) -> Sums:
     """Code a part by the first of the recipes, the others being where its discount is from."""
     recipe, before = recipes[0], recipes[1:]
-    D, objective = recipe.D, recipe.objective
-    warm = None if start is None else part.find(start)
-    tangent = _codes_of(part, before, live) if before else None
     gram = _gram(recipe)
-    codes: Thin = []
-    sums: list[Moments] = []
-    for k, (signals, counts) in enumerate(part.batches()):
-        local = LocalSignals(signals)
-        first = local.silence(D.n_atoms) if warm is None else _thick(warm[k], D.n_atoms)
-        discount = None
-        if tangent is not None:
-            at = before[0]
-            at_codes = _thick(tangent[k], at.D.n_atoms)
-            discount = local.discount(at.D, at_codes, at.objective.alpha)[0]
-        h, moments = local.code_batch(objective, D, first, discount, gram)
-        if counts is not None and (counts > 1).any():
-            moments = _repeated(local, objective, D, h, discount, counts)
-        codes.append(_thin(h))
-        sums.append(moments)
-    part.keep(recipe.number, codes, [recipe.number, *live])
-    return add(sums) if sums else _nothing(D)
+    warm: Iterable[Thin | None] = part.shelf.find(start) or repeat(None)
+    tangent: Iterable[Thin | None] = _codes_of(part, before, live) if before else repeat(None)
+    with part.shelf.adding(recipe.number, live) as shelf:
+
+        def moments() -> Iterator[Moments]:
+            for (signals, counts), first, at in zip(part.batches(), warm, tangent, strict=False):
+                h, sums = _code_batch(LocalSignals(signals), recipes, first, at, gram, counts)
+                shelf.append(thin(h))
+                yield sums
+
+        return part.sum_up(moments(), _nothing(recipe.D))
+
+
+def _code_batch(
+    local: LocalSignals,
+    recipes: Sequence[Recipe],
+    warm: Thin | None,
+    tangent: Thin | None,
+    gram: Array,
+    counts: Counts | None,
+) -> tuple[Array, Moments]:
+    D, objective = recipes[0].D, recipes[0].objective
+    first = local.silence(D.n_atoms) if warm is None else thick(warm, D.n_atoms)
+    discount = None
+    if tangent is not None:
+        at = recipes[1]
+        discount = local.discount(at.D, thick(tangent, at.D.n_atoms), at.objective.alpha)[0]
+    h, moments = local.code_batch(objective, D, first, discount, gram)
+    if counts is not None and (counts > 1).any():
+        # The sums with every signal as often as it counts.
+        again = np.repeat(np.arange(len(h)), counts)
+        slopes = None if discount is None else discount[again]
+        repeated = LocalSignals(local.signals.take(again))
+        moments = repeated.sums(objective, D, h[again], slopes)
+    return h, moments
 
 
 def _nothing(D: Dictionary) -> Moments:
@@ -238,86 +254,76 @@ def _nothing(D: Dictionary) -> Moments:
     return Moments(0.0, np.zeros((S, N, N)), np.zeros((S, N)))
 
 
-def _repeated(
-    local: LocalSignals,
-    objective: HeatObjective,
-    D: Dictionary,
-    h: Array,
-    discount: Array | None,
-    counts: Counts,
-) -> Moments:
-    """The sums with every signal as often as it counts."""
-    again = np.repeat(np.arange(len(h)), counts)
-    signals = local.signals.take(again)
-    slopes = None if discount is None else discount[again]
-    return LocalSignals(signals).sums(objective, D, h[again], slopes)
-
-
-def _codes_of(part: _Part, recipes: Sequence[Recipe], live: Sequence[int]) -> Thin:
+def _codes_of(part: _Part, recipes: Sequence[Recipe], live: Sequence[int]) -> Iterable[Thin]:
     """The codes of a step, found again where they are not at hand."""
-    found = part.find(recipes[0].number)
+    found = part.shelf.find(recipes[0].number)
     if found is None:
         _code(part, recipes, None, live)
-        found = part.find(recipes[0].number)
+        found = part.shelf.find(recipes[0].number)
     if found is None:  # dropped by a later step: this one was given up meanwhile
         raise RuntimeError("the codes of a step were dropped while it was under way")
     return found
 
 
 def code_part(
-    signals: Signals,
+    source: Source,
     counts: Counts | None,
-    key: tuple[str, int],
+    place: Place,
     recipes: Sequence[Recipe],
     start: int | None,
     live: Sequence[int],
-) -> Moments:
+) -> Sums:
     """Code a part from the codes of step ``start``; its sums.
 
     ``recipes`` are the step's own and, where its penalty is discounted, those that lead to the
     discount.  The codes of the steps in ``live`` are kept.
     """
-    return _code(_Part(signals, counts, key), recipes, start, live)
+    return _code(_Part(source, counts, place), recipes, start, live)
 
 
 def above_part(
-    signals: Signals,
+    source: Source,
     counts: Counts | None,
-    key: tuple[str, int],
+    place: Place,
     recipes: Sequence[Recipe],
     live: Sequence[int],
-) -> float:
+) -> Sums:
     """How far the tangent at the codes of a step is above its own l1 term, summed."""
-    part, at = _Part(signals, counts, key), recipes[0]
-    above = []
-    codes = _codes_of(part, recipes, live)
-    for thin, (_, times) in zip(codes, part.batches(), strict=True):
-        h = _thick(thin, at.D.n_atoms)
-        if times is not None:
-            h = np.repeat(h, times, axis=0)
-        sizes = np.abs(h) * at.D.omega.ravel()
-        above.append(above_tangent(sizes, at.objective.alpha))
-    return float(add(above)) if above else 0.0
+    part, at = _Part(source, counts, place), recipes[0]
+    chosen = None if counts is None else counts[np.flatnonzero(counts)]
+
+    def above() -> Iterator[float]:
+        first = 0
+        for batch in _codes_of(part, recipes, live):
+            h = thick(batch, at.D.n_atoms)
+            if chosen is not None:
+                first, times = first + len(h), chosen[first : first + len(h)]
+                h = np.repeat(h, times, axis=0)
+            yield above_tangent(np.abs(h) * at.D.omega.ravel(), at.objective.alpha)
+
+    return part.sum_up(above(), 0.0)
 
 
 def moments_of_part(
-    signals: Signals,
+    source: Source,
     counts: Counts | None,
-    key: tuple[str, int],
+    place: Place,
     recipes: Sequence[Recipe],
     live: Sequence[int],
-) -> Moments:
+) -> Sums:
     """The sums at the codes of a step, discounted by the tangent at these codes."""
-    part, at = _Part(signals, counts, key), recipes[0]
-    sums = []
-    codes = _codes_of(part, recipes, live)
-    for thin, (some, times) in zip(codes, part.batches(), strict=True):
-        h = _thick(thin, at.D.n_atoms)
-        if times is not None:
-            again = np.repeat(np.arange(len(h)), times)
-            some, h = some.take(again), h[again]
-        sums.append(LocalSignals(some).moments(at.objective, at.D, h))
-    return add(sums) if sums else _nothing(at.D)
+    part, at = _Part(source, counts, place), recipes[0]
+
+    def moments() -> Iterator[Moments]:
+        found = _codes_of(part, recipes, live)
+        for batch, (some, times) in zip(found, part.batches(), strict=True):
+            h = thick(batch, at.D.n_atoms)
+            if times is not None:
+                again = np.repeat(np.arange(len(h)), times)
+                some, h = some.take(again), h[again]
+            yield LocalSignals(some).moments(at.objective, at.D, h)
+
+    return part.sum_up(moments(), _nothing(at.D))
 
 
 def sources_of_part(
@@ -330,12 +336,12 @@ def sources_of_part(
     signals = make_part(rows, unit, masked)
     m, (S, N) = signals.X.shape[1], recipes[0].D.decay.shape
     sources = np.zeros((m, int(scale_of.max()) + 1, N))
-    part = _Part(signals, None, (f"sources {id(signals)}", 0))
-    codes = _codes_of(part, recipes, [recipe.number for recipe in recipes])
-    forget(part.key[0])
+    part = _Part(signals, None, Place(f"sources {id(signals)}", 0, 0, -(-m // ensemble.BATCH)))
+    found = _codes_of(part, recipes, [recipe.number for recipe in recipes])
+    codes.forget(part.place.fit)
     first = 0
-    for thin in codes:
-        H = _thick(thin, S * N).reshape(-1, S, N)
+    for batch in found:
+        H = thick(batch, S * N).reshape(-1, S, N)
         for s in range(S):
             sources[first : first + len(H), scale_of[s]] += H[:, s]
         first += len(H)
@@ -344,13 +350,14 @@ def sources_of_part(
 
 
 def errors_of_part(
-    signals: Signals,
+    source: Source,
+    place: Place,
     folds: NDArray[np.int8],
     before: Sequence[int],
     shared: tuple[Sequence[Draws], str],
     trials: Sequence[Trial],
     n_rows: int,
-) -> Array:
+) -> Sums:
     """The products of the errors of a part's signals, see :mod:`heatgraph.selection.elsewhere`.
 
     ``before`` counts the signals of each fold in the parts before this one.
@@ -358,13 +365,17 @@ def errors_of_part(
     # Here, because it brings pandas along, and a worker that only fits has no use for that.
     from heatgraph.selection.elsewhere import error_products
 
-    (draws, penalty), first = shared, np.array(before)
-    products = np.zeros((n_rows + 2, n_rows + 2))
-    for start in range(0, folds.size, ensemble.BATCH):
-        some = folds[start : start + ensemble.BATCH]
-        counts = np.bincount(some, minlength=len(draws))
-        columns = [d.columns(int(a), int(n)) for d, a, n in zip(draws, first, counts, strict=True)]
-        batch = signals.take(np.arange(start, start + some.size))
-        products += error_products(batch, some, columns, trials, n_rows, penalty)
-        first = first + counts
-    return products
+    draws, penalty = shared
+
+    def products() -> Iterator[Array]:
+        first, start = np.array(before), 0
+        for batch, _ in batches(source):
+            some = folds[start : start + batch.X.shape[1]]
+            counts = np.bincount(some, minlength=len(draws))
+            columns = [
+                d.columns(int(a), int(n)) for d, a, n in zip(draws, first, counts, strict=True)
+            ]
+            yield error_products(batch, some, columns, trials, n_rows, penalty)
+            first, start = first + counts, start + some.size
+
+    return place.sum_up(products())

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from heatgraph.distributed import parts as work
 from heatgraph.distributed.parts import Facts
+from heatgraph.distributed.rows import Chunk, Stream
 from heatgraph.distributed.signals import DaskSignals, Step
 from heatgraph.solvers import ensemble
 
@@ -19,9 +20,11 @@ __all__ = ["as_array", "cluster_client", "facts_of", "is_dask", "lazy_sources", 
 
 Array = NDArray[np.float64]
 
-PARTS_A_THREAD = 4  # so that a thread that is done early has something left to take
-LARGEST_PART = 64 * 2**20  # bytes of signals
-HELD_SHARE = 0.2  # of the workers' memory: more signals than that are read anew at every step
+# Of the workers' memory: more signals than that are read anew at every step.  With them are held
+# their codes, of which there may be several times as much.
+HELD_SHARE = 0.1
+WHOLE_SHARE = 0.02  # of a thread's share of it: fewer signals than that are fitted by one thread
+UNLIMITED = 8 * 2**30  # bytes that a worker without a limit is taken to have
 
 
 def is_dask(X: Any) -> bool:
@@ -53,8 +56,8 @@ def cluster_client(n_threads: int) -> Iterator[Any]:
     yield client
 
 
-def as_array(X: Any, client: Any) -> Any:
-    """A Dask array (n_signals, n_nodes) of known size, in chunks of signals fit for a worker."""
+def as_array(X: Any) -> Any:
+    """A Dask array (n_signals, n_nodes) of known size, in the caller's chunks of signals."""
     import dask
 
     if hasattr(X, "to_dask_array"):
@@ -71,20 +74,19 @@ def as_array(X: Any, client: Any) -> Any:
             f"X has {M} signals (samples) and {N} nodes (features), a minimum of 1 and 2 is "
             "required."
         )
-    rows = _rows_of_part(M, N, max(1, sum(client.nthreads().values())))
-    if X.chunks != ((*[rows] * (M // rows), *([M % rows] if M % rows else [])), (N,)):
-        X = X.rechunk((rows, N))
+    if len(X.chunks[1]) > 1:
+        X = X.rechunk({1: N})
     # Once: another optimisation of the same graph may give other tasks the same names.
     return dask.optimize(X)[0]
 
 
-def _rows_of_part(M: int, N: int, threads: int) -> int:
-    """Signals of a part: a power of two of batches, which keeps the order of every sum."""
-    wanted = min(M // (PARTS_A_THREAD * threads), LARGEST_PART // (8 * N))
-    rows = ensemble.BATCH
-    while 2 * rows <= wanted:
-        rows *= 2
-    return rows
+def _sizes_of_parts(M: int, threads: int) -> tuple[int, ...]:
+    """Signals of the part of each thread: whole batches, but for the last one."""
+    batch = ensemble.BATCH
+    n_batches = -(-M // batch)
+    n_parts = min(threads, n_batches)
+    ends = [min(batch * ((k + 1) * n_batches // n_parts), M) for k in range(n_parts)]
+    return tuple(np.diff(ends, prepend=0).tolist())
 
 
 def facts_of(X: Any, client: Any) -> Facts:
@@ -124,34 +126,83 @@ def signals_of(X: Any, facts: Facts, unit: float, client: Any) -> DaskSignals:
     They are held there if they take no more than a share of the memory, and read anew at every
     step if they take more.
     """
-    import dask
-
-    make = dask.delayed(work.make_part, pure=False)
-    parts = [make(block, unit, facts.masked) for block in _blocks(X)]
     workers = client.scheduler_info(n_workers=-1)["workers"]
-    homes: list[str | None] = [None] * len(parts)
-    if _fits(8 * X.size, [worker["memory_limit"] for worker in workers.values()]):
-        parts = client.compute(parts, optimize_graph=False)
-    else:
-        addresses = sorted(workers)
-        homes = [addresses[k % len(addresses)] for k in range(len(parts))]
+    addresses = [name for name in sorted(workers) for _ in range(workers[name]["nthreads"])]
+    sizes = _sizes_of_parts(X.shape[0], max(1, len(addresses)))
+    homes = [addresses[k % len(addresses)] if addresses else "" for k in range(len(sizes))]
     signals = DaskSignals(
         client=client,
-        parts=parts,
-        sizes=tuple(X.chunks[0]),
+        parts=(),
+        sizes=sizes,
         n_nodes=X.shape[1],
         total_energy=0.0,
         n_observed=facts.n_observed,
         homes=homes,
+        is_small=_is_small(8 * X.size, list(workers.values())),
         n_signals=X.shape[0],
         masked=facts.masked,
     )
-    return replace(signals, total_energy=float(signals.total(work.energy_of)))
+    limits = [worker["memory_limit"] for worker in workers.values()]
+    if _holds_futures(X) or _fits(8 * X.size, limits):
+        parts = _held_parts(X, sizes, unit, facts.masked, homes, client)
+    else:
+        parts = [signals.send(stream) for stream in _streams(X, sizes, unit, facts.masked)]
+    signals = replace(signals, parts=parts)
+    energy = signals.total(work.sum_over, [(work.energy_of,)] * len(parts))
+    return replace(signals, total_energy=float(energy))
 
 
 def _fits(size: int, limits: list[int]) -> bool:
     """Whether signals of so many bytes can be held by workers; a limit of 0 is none."""
     return 0 in limits or size <= HELD_SHARE * sum(limits)
+
+
+def _is_small(size: int, workers: list[Any]) -> bool:
+    """Whether every thread can have all signals for itself."""
+    shares = [(w["memory_limit"] or UNLIMITED) / max(1, w["nthreads"]) for w in workers]
+    return bool(shares) and size <= WHOLE_SHARE * min(shares)
+
+
+def _holds_futures(X: Any) -> bool:
+    """Whether chunks are with the workers already, where no other task can compute them."""
+    from distributed import futures_of
+
+    return bool(futures_of(X))
+
+
+def _held_parts(
+    X: Any, sizes: tuple[int, ...], unit: float, masked: bool, homes: list[str], client: Any
+) -> list[Any]:
+    import dask
+
+    make = dask.delayed(work.make_part, pure=False)
+    blocks = _blocks(X.rechunk((sizes, (X.shape[1],))))
+    return [
+        client.compute(
+            make(block, unit, masked),
+            optimize_graph=False,
+            workers=[home],
+            allow_other_workers=True,
+        )
+        for block, home in zip(blocks, homes, strict=True)
+    ]
+
+
+def _streams(X: Any, sizes: tuple[int, ...], unit: float, masked: bool) -> list[Stream]:
+    """The parts as the chunks that they lie in; a chunk that lies in two is read for both."""
+    from dask.optimization import cull
+
+    graph = dict(X.__dask_graph__())
+    keys = [key for row in X.__dask_keys__() for key in row]
+    chunks = [Chunk(cull(graph, [key])[0], key) for key in keys]
+    begins = np.cumsum([0, *X.chunks[0]])
+    streams, first = [], 0
+    for size in sizes:
+        low = int(np.searchsorted(begins, first, side="right")) - 1
+        high = int(np.searchsorted(begins, first + size, side="left"))
+        streams.append(Stream(chunks[low:high], first - int(begins[low]), size, unit, masked))
+        first += size
+    return streams
 
 
 def _blocks(X: Any) -> list[Any]:

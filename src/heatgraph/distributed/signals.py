@@ -1,13 +1,14 @@
 """Signals on a Dask cluster, as the solver sees them: what it asks is asked of every part.
 
 What travels in a step is the dictionary, to the workers, and the sums, added up on the way back
-in an order that does not depend on who has which part.
+in an order that does not depend on who has which part.  Every thread of the cluster has one part,
+and keeps it: its codes are there, and without them a step takes several times as long.
 """
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
@@ -16,11 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from heatgraph.distributed import parts as work
-from heatgraph.distributed.parts import Recipe
+from heatgraph.distributed.parts import Place, Recipe
 from heatgraph.graph import CandidateEdges
 from heatgraph.kernels.dense import DenseHeat
 from heatgraph.objective.atoms import ATOMS
 from heatgraph.objective.heat import Dictionary, HeatObjective, Moments
+from heatgraph.solvers import ensemble
 
 if TYPE_CHECKING:
     from heatgraph.selection.elsewhere import Draws, Trial
@@ -29,7 +31,7 @@ __all__ = ["DaskSignals", "Step"]
 
 Array = NDArray[np.float64]
 
-FAN_IN = 8  # sums that one task adds up; a power of two, see `tree_sum`
+FAN_IN = 8  # parts whose sums one task adds up
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,9 +53,10 @@ class Step:
 
 @dataclass(frozen=True, eq=False)
 class DaskSignals:
-    """Signals in parts, each a future or a delayed value on a cluster; an ``Ensemble``.
+    """Signals in parts, each a future on a cluster; an ``Ensemble``.
 
-    ``counts`` says how often each signal of a part counts, where that is not once.
+    ``homes`` are the workers that have worked on each part last.  ``counts`` says how often each
+    signal of a part counts, where that is not once.  ``is_small`` if one worker can have them all.
     """
 
     client: Any
@@ -62,8 +65,9 @@ class DaskSignals:
     n_nodes: int
     total_energy: float
     n_observed: NDArray[np.intp]
-    homes: Sequence[str | None]
+    homes: list[str]
     counts: Sequence[Any] | None = None
+    is_small: bool = False
     n_signals: int = 0
     store: str = field(default_factory=lambda: secrets.token_hex(8))
     masked: bool = False
@@ -132,7 +136,7 @@ class DaskSignals:
 
     def gram(self) -> Array:
         """``X X^T`` (N, N), from which the distances between nodes follow."""
-        gram: Array = self.total(work.gram_of_nodes)
+        gram: Array = self.total(work.sum_over, [(work.gram_of_nodes,)] * len(self.parts))
         return gram
 
     def error_products(
@@ -149,12 +153,18 @@ class DaskSignals:
         products: Array = self.total(work.errors_of_part, each)
         return products
 
-    def total(
-        self, function: Callable[..., Any], each: Sequence[tuple[Any, ...]] | None = None
-    ) -> Any:
-        """The sum over the parts of a function of each, and of arguments of its own."""
-        own = [() if each is None else each[k] for k in range(len(self.parts))]
-        return self._sum([self._task(function, k, *own[k]) for k in range(len(self.parts))])
+    def total(self, function: Callable[..., Any], each: Sequence[tuple[Any, ...]]) -> Any:
+        """The sum over the parts of a function of each, of its place and further arguments."""
+        places = self._places(self.parts_begin, -(-sum(self.sizes) // ensemble.BATCH))
+        return self._sum([self._task(function, k, places[k], *more) for k, more in enumerate(each)])
+
+    def each_whole(
+        self, function: Callable[..., Any], each: Iterable[tuple[Any, ...]]
+    ) -> Iterator[Any]:
+        """A function of all signals, on one worker, for each of several arguments, in order."""
+        tasks = [self._submit(work.on_whole, function, list(self.parts), *more) for more in each]
+        while tasks:
+            yield _result(tasks.pop(0))
 
     def send(self, value: Any) -> Any:
         """A value on the cluster, for tasks to be given.
@@ -180,21 +190,26 @@ class DaskSignals:
         # What is still referred to here may be asked for; other codes the workers can drop.
         alive = [s.recipe.number for s in self.alive]
         tasks = []
-        for k in range(len(self.parts)):
+        if self.counts is None:
+            places = self._places(self.parts_begin, -(-sum(self.sizes) // ensemble.BATCH))
+        else:
+            places = self._places(range(len(self.parts)), len(self.parts))
+        for k, place in enumerate(places):
             counts = None if self.counts is None else self.counts[k]
-            tasks.append(
-                self._task(function, k, counts, (self.store, k), recipes, *arguments, alive)
-            )
+            tasks.append(self._task(function, k, counts, place, recipes, *arguments, alive))
         return self._sum(tasks)
 
+    @property
+    def parts_begin(self) -> list[int]:
+        """The number of the first batch of each part."""
+        return [int(first) // ensemble.BATCH for first in np.cumsum([0, *self.sizes[:-1]])]
+
+    def _places(self, first: Iterable[int], n_terms: int) -> list[Place]:
+        return [Place(self.store, k, begin, n_terms) for k, begin in enumerate(first)]
+
     def _task(self, function: Any, k: int, *arguments: Any) -> Any:
-        where: dict[str, Any] = {}
-        if self.homes[k] is not None:
-            where = {"workers": [self.homes[k]], "allow_other_workers": True}
-        part = self.parts[k]
-        if hasattr(part, "dask"):  # not held by the workers: to be made now, for this task
-            part = self.client.compute(part, optimize_graph=False, **where)
-        return self._submit(function, part, *arguments, **where)
+        where = {"workers": [self.homes[k]], "allow_other_workers": True}
+        return self._submit(function, self.parts[k], *arguments, **where)
 
     def _submit(self, function: Any, *arguments: Any, **where: Any) -> Any:
         name = f"heatgraph-{function.__name__.strip('_').replace('_', '-')}-{secrets.token_hex(8)}"
@@ -203,13 +218,20 @@ class DaskSignals:
     def _sum(self, tasks: list[Any]) -> Any:
         while len(tasks) > 1:
             groups = [tasks[k : k + FAN_IN] for k in range(0, len(tasks), FAN_IN)]
-            tasks = [self._submit(work.add, group) for group in groups]
-        try:
-            return tasks[0].result()
-        except Exception as error:
-            raise ValueError(
-                f"X: a chunk could not be computed: {type(error).__name__}: {error}"
-            ) from error
+            tasks = [self._submit(work.join, group) for group in groups]
+        sums = _result(tasks[0])
+        for part, home in sums.homes:
+            self.homes[part] = home
+        return sums.value
+
+
+def _result(future: Any) -> Any:
+    try:
+        return future.result()
+    except Exception as error:
+        raise ValueError(
+            f"X: a chunk could not be computed: {type(error).__name__}: {error}"
+        ) from error
 
 
 def _no_candidates(n_nodes: int) -> CandidateEdges:

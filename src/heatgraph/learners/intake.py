@@ -66,7 +66,7 @@ def take_in(estimator: Any, X: Any) -> Iterator[Intake]:
         yield Intake(observations / unit, unit, names, observations, dtype=dtype)
         return
     with cluster_client(n_threads(estimator.n_jobs)) as client:
-        rows = as_array(X, client)
+        rows = as_array(X)
         facts = facts_of(rows, client)
         _set_features(estimator, rows.shape[1], names)
         n_observed = int(facts.n_observed.sum())

@@ -2,11 +2,12 @@
 
 The folds, the hidden entries and the rule are those of :mod:`heatgraph.selection.penalties`.
 There the errors of every signal are compared; here their products, summed over the signals.
+Signals so few that each worker can have them all are not divided: a path is walked by one worker.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -14,15 +15,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from heatgraph.objective.heat import HeatObjective, Signals
-from heatgraph.selection.masked import hide_by, prediction_errors
+from heatgraph.selection.masked import HiddenPart, hide_by, prediction_errors
 from heatgraph.selection.penalties import (
     HIDDEN_SHARE,
     Choice,
     Grid,
+    Walk,
+    choose_from,
     draw_folds,
     fit_path,
     pick_from,
+    resumed,
     tabulate,
+    walk_path,
 )
 from heatgraph.solvers.ensemble import Ensemble
 from heatgraph.solvers.keeping import FORGETFUL, Keeper, Record
@@ -92,6 +97,17 @@ class Divisible(Ensemble, Protocol):
         """Some of them, by a mask."""
         ...
 
+    @property
+    def is_small(self) -> bool:
+        """Whether one worker can have them all."""
+        ...
+
+    def each_whole(
+        self, function: Callable[..., Any], each: Iterable[tuple[Any, ...]]
+    ) -> Iterator[Any]:
+        """A function of all signals for each of several arguments, every one on a worker."""
+        ...
+
     def error_products(
         self, folds: NDArray[np.int8], draws: Sequence[Draws], trials: Sequence[Trial], penalty: str
     ) -> Array:
@@ -146,9 +162,6 @@ def choose_elsewhere(
     """
     M = signals.n_signals
     held = draw_folds(M, rng)
-    folds = np.empty(M, dtype=np.int8)
-    for k, numbers in enumerate(held):
-        folds[numbers] = k
     draws = [Draws.next(rng, signals.n_nodes, numbers.size) for numbers in held]
     paths = [
         (fold, start, beta)
@@ -156,6 +169,12 @@ def choose_elsewhere(
         for start in range(len(grid.starts))
         for beta in grid.betas
     ]
+    if signals.is_small:
+        how = objective, w, grid, penalty, learn_scales
+        return _choose_whole(signals, held, draws, paths, how, report, keeper)
+    folds = np.empty(M, dtype=np.int8)
+    for k, numbers in enumerate(held):
+        folds[numbers] = k
     rows: list[dict[str, float]] = []
     fits: list[tuple[int, HeatObjective, Array, Array]] = []
     for done, (fold, start, beta) in enumerate(paths):
@@ -187,6 +206,58 @@ def choose_elsewhere(
     products = signals.error_products(folds, draws, trials, penalty)
     missed, standard_error, sparsest = _judged(products, M)
     return pick_from(grid, table, keys, missed, standard_error, sparsest)
+
+
+def _choose_whole(
+    signals: Divisible,
+    held: Sequence[NDArray[np.intp]],
+    draws: Sequence[Draws],
+    paths: Sequence[tuple[int, int, float]],
+    how: tuple[HeatObjective, Array, Grid, str, bool],
+    report: Callable[[int, int], None] | None,
+    keeper: Keeper,
+) -> Choice:
+    """The choice by paths that each are walked by one worker, on all signals."""
+    objective, w, grid, penalty, learn_scales = how
+    stages = [keeper.within(f"whole{k}") for k in range(len(paths))]
+    kept = [stage.get() for stage in stages]
+    walks = signals.each_whole(
+        _walk_whole,
+        [
+            (
+                held[fold],
+                draws[fold],
+                objective,
+                beta,
+                grid.alphas,
+                w,
+                grid.starts[start],
+                penalty,
+                learn_scales,
+            )
+            for (fold, start, beta), record in zip(paths, kept, strict=True)
+            if record is None
+        ],
+    )
+    energy = np.zeros(signals.n_signals)
+    parts = signals.each_whole(_hidden_energy, list(zip(held, draws, strict=True)))
+    for numbers, part in zip(held, parts, strict=True):
+        energy[numbers] = part
+    return choose_from(grid, paths, held, energy, resumed(stages, kept, walks), report)
+
+
+def _hide(signals: Signals, held: NDArray[np.intp], draws: Draws) -> HiddenPart:
+    return hide_by(signals.take(held), HIDDEN_SHARE, draws.columns(0, held.size))
+
+
+def _hidden_energy(signals: Signals, held: NDArray[np.intp], draws: Draws) -> Array:
+    return _hide(signals, held, draws).energy
+
+
+def _walk_whole(signals: Signals, held: NDArray[np.intp], draws: Draws, *path: Any) -> Walk:
+    training = np.ones(signals.X.shape[1], dtype=bool)
+    training[held] = False
+    return walk_path(signals.take(training), _hide(signals, held, draws), *path)
 
 
 def _walk(training: Ensemble, *path: Any) -> Record:

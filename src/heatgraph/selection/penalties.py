@@ -27,12 +27,16 @@ __all__ = [
     "BETAS",
     "Choice",
     "Grid",
+    "Walk",
     "choose",
+    "choose_from",
     "draw_folds",
     "fit_path",
     "pick_from",
+    "resumed",
     "tabulate",
     "units_of",
+    "walk_path",
 ]
 
 Array = NDArray[np.float64]
@@ -125,7 +129,7 @@ def choose(
     stages = [keeper.within(f"path{k}") for k in range(len(paths))]
     kept = [stage.get() for stage in stages]
     walks = Parallel(n_jobs=n_jobs, return_as="generator")(
-        delayed(_walk)(
+        delayed(walk_path)(
             *splits[fold],
             objective,
             beta,
@@ -138,16 +142,27 @@ def choose(
         for (fold, start, beta), record in zip(paths, kept, strict=True)
         if record is None
     )
-    rows: list[dict[str, float]] = []
-    errors: dict[tuple[int, float, float], Array] = defaultdict(lambda: np.zeros(M))
     energy = np.zeros(M)
+    for held, (_, part) in zip(folds, splits, strict=True):
+        energy[held] = part.energy
+    return choose_from(grid, paths, folds, energy, resumed(stages, kept, walks), report)
+
+
+def choose_from(
+    grid: Grid,
+    paths: Sequence[tuple[int, int, float]],
+    folds: Sequence[NDArray[np.intp]],
+    energy: Array,
+    walks: Iterator[Walk],
+    report: Callable[[int, int], None] | None,
+) -> Choice:
+    """The choice by the walks of all paths, and what was hidden of each signal."""
+    rows: list[dict[str, float]] = []
+    errors: dict[tuple[int, float, float], Array] = defaultdict(lambda: np.zeros(energy.size))
     for done, (fold, start, beta) in enumerate(paths):
-        walk = _unpack(kept[done]) or next(walks)
-        stages[done].put(_pack(walk))
-        for row, error in walk:
+        for row, error in next(walks):
             rows.append({"start": start, "beta": beta, **row})
             errors[start, row["alpha"], beta][folds[fold]] = error
-        energy[folds[fold]] = splits[fold][1].energy
         if report is not None:
             report(done + 1, len(paths))
     return _chosen(grid, rows, errors, energy)
@@ -171,11 +186,19 @@ def _pack(walk: Walk) -> Record:
     )
 
 
-def _unpack(record: Record | None) -> Walk | None:
-    if record is None:
-        return None
+def _unpack(record: Record) -> Walk:
     rows = record.facts["rows"]
     return [(row, record.arrays[f"errors{k}"]) for k, row in enumerate(rows)]
+
+
+def resumed(
+    stages: Sequence[Keeper], kept: Sequence[Record | None], walks: Iterator[Walk]
+) -> Iterator[Walk]:
+    """The walks that were kept, and in between those that are made now, which are kept too."""
+    for stage, record in zip(stages, kept, strict=True):
+        walk = next(walks) if record is None else _unpack(record)
+        stage.put(_pack(walk))
+        yield walk
 
 
 def _chosen(
@@ -242,7 +265,7 @@ def _split(
     return signals.take(kept), hide_entries(signals.take(~kept), HIDDEN_SHARE, rng)
 
 
-def _walk(
+def walk_path(
     training: Signals,
     held_out: HiddenPart,
     objective: HeatObjective,
