@@ -59,12 +59,16 @@ def test_the_answer_does_not_depend_on_the_chunks(client, signals, here, chunks)
     "settings",
     [
         {"n_bootstrap": 2},
+        {"n_bootstrap": 2, "parts": True},
         {"candidates": 2, "n_scales": 2, "scales": (1.0, 9.0)},
         {"atoms": "raw", "scales": (2.0,), "learn_scales": False},
         {"penalty": "l1"},
     ],
 )
-def test_with_missing_entries_and_every_kind_of_fit(client, signals, rng, settings):
+def test_with_missing_entries_and_every_kind_of_fit(client, signals, rng, settings, monkeypatch):
+    settings = dict(settings)
+    if settings.pop("parts", False):
+        monkeypatch.setattr(reading, "_is_small", lambda size, workers: False)
     X = 1e-80 * np.where(rng.random(signals.shape) < 0.1, np.nan, signals)
     settings = GIVEN | {"alpha": 5e-82, "beta": 5e-162} | settings
     here = LearnHeat(**settings).fit(X)
@@ -81,8 +85,19 @@ def test_the_parameters_are_chosen_alike(client, signals):
     here = LearnHeat(**settings).fit(signals[:12])
     there = LearnHeat(**settings).fit(da.from_array(signals[:12], chunks=(5, 6)))
     assert (there.alpha_, there.beta_) == pytest.approx((here.alpha_, here.beta_), rel=1e-12)
+    assert there.selection_.equals(here.selection_)
+    assert_same(there, here)
+
+
+@pytest.mark.slow
+def test_the_parameters_are_chosen_alike_by_parts(client, signals, monkeypatch):
+    monkeypatch.setattr(reading, "_is_small", lambda size, workers: False)
+    settings = {"n_scales": 1, "beta": 0.05, "tol": 1e-3}
+    here = LearnHeat(**settings).fit(signals[:12])
+    there = LearnHeat(**settings).fit(da.from_array(signals[:12], chunks=(5, 6)))
+    assert (there.alpha_, there.beta_) == pytest.approx((here.alpha_, here.beta_), rel=1e-12)
     # Folds are fitted in other batches than in memory, and fits that stop early enlarge rounding.
-    np.testing.assert_allclose(there.selection_["missed"], here.selection_["missed"], rtol=1e-3)
+    np.testing.assert_allclose(there.selection_["missed"], here.selection_["missed"], rtol=1e-10)
     assert_same(there, here)
 
 

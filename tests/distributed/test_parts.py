@@ -47,7 +47,7 @@ def recipe(number, seed=0, alpha=0.05):
 
 
 def place(part=0, first=0, n_terms=-(-M // 4)):
-    return work.Place("test", part, first, n_terms)
+    return work.Place("test", part, first, n_terms, 4)
 
 
 ONE = place(n_terms=1)  # for parts of which only some signals count

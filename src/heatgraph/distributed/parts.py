@@ -132,13 +132,14 @@ def gram_of_nodes(signals: Signals) -> Array:
 class Place:
     """Where a part is among those of a fit: its number, and that of the first term of its sums.
 
-    The terms are the batches of signals; where only some signals count, the parts.
+    The terms are the batches of so many signals; where only some signals count, the parts.
     """
 
     fit: str
     part: int
     first: int
     n_terms: int
+    batch: int
 
     def sum_up(self, values: Iterable[Any], nothing: Any = 0.0, *, as_one: bool = False) -> Sums:
         """The sums of the part's terms; ``as_one`` if they are one term of the whole."""
@@ -151,7 +152,7 @@ class Place:
 
 def sum_over(source: Source, place: Place, function: Callable[[Signals], Any]) -> Sums:
     """The sums of a function of each batch."""
-    return place.sum_up(function(batch) for batch, _ in batches(source))
+    return place.sum_up(function(batch) for batch, _ in batches(source, place.batch))
 
 
 def on_whole(function: Callable[..., Any], sources: Sequence[Source], *arguments: Any) -> Any:
@@ -189,7 +190,7 @@ class _Part:
         return Shelf(key, on_disk=isinstance(self.source, Stream))
 
     def batches(self) -> Iterator[tuple[Signals, Counts | None]]:
-        return batches(self.source, self.counts)
+        return batches(self.source, self.place.batch, self.counts)
 
     def sum_up(self, values: Iterable[Any], nothing: Any) -> Sums:
         return self.place.sum_up(values, nothing, as_one=self.counts is not None)
@@ -336,12 +337,13 @@ def sources_of_part(
     signals = make_part(rows, unit, masked)
     m, (S, N) = signals.X.shape[1], recipes[0].D.decay.shape
     sources = np.zeros((m, int(scale_of.max()) + 1, N))
-    part = _Part(signals, None, Place(f"sources {id(signals)}", 0, 0, -(-m // ensemble.BATCH)))
+    batch = ensemble.BATCH
+    part = _Part(signals, None, Place(f"sources {id(signals)}", 0, 0, -(-m // batch), batch))
     found = _codes_of(part, recipes, [recipe.number for recipe in recipes])
     codes.forget(part.place.fit)
     first = 0
-    for batch in found:
-        H = thick(batch, S * N).reshape(-1, S, N)
+    for some in found:
+        H = thick(some, S * N).reshape(-1, S, N)
         for s in range(S):
             sources[first : first + len(H), scale_of[s]] += H[:, s]
         first += len(H)
@@ -369,7 +371,7 @@ def errors_of_part(
 
     def products() -> Iterator[Array]:
         first, start = np.array(before), 0
-        for batch, _ in batches(source):
+        for batch, _ in batches(source, place.batch):
             some = folds[start : start + batch.X.shape[1]]
             counts = np.bincount(some, minlength=len(draws))
             columns = [

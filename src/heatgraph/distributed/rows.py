@@ -71,10 +71,9 @@ def make_part(rows: Any, unit: float, masked: bool) -> Signals:
 
 
 def batches(
-    source: Source, counts: Counts | None = None
+    source: Source, size: int, counts: Counts | None = None
 ) -> Iterator[tuple[Signals, Counts | None]]:
-    """The signals that count, some at a time, and how often each does."""
-    size = ensemble.BATCH
+    """The signals that count, ``size`` at a time, and how often each does."""
     chosen = None if counts is None else np.flatnonzero(counts)
     if isinstance(source, Stream):
         found = _read_batches(source, chosen, size)
@@ -119,13 +118,12 @@ def _read_batches(stream: Stream, chosen: NDArray[np.intp] | None, size: int) ->
 
 def whole(sources: Sequence[Source]) -> Signals:
     """All signals of all parts, in memory."""
-    parts = [
-        signals
-        for source in sources
-        for signals in (
-            [source] if isinstance(source, Signals) else [batch for batch, _ in batches(source)]
-        )
-    ]
+    parts: list[Signals] = []
+    for source in sources:
+        if isinstance(source, Signals):
+            parts.append(source)
+        else:
+            parts.extend(_read_batches(source, None, ensemble.BATCH))
     observed = None
     if parts[0].observed is not None:
         observed = np.concatenate([np.asarray(part.observed) for part in parts], axis=1)

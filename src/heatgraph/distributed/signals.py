@@ -31,6 +31,9 @@ __all__ = ["DaskSignals", "Step"]
 
 Array = NDArray[np.float64]
 
+# Bytes of recipes that the tasks of a step may bring along; more are sent once, for all to fetch,
+# which takes a round more.
+MOST_INLINE = 2**20
 FAN_IN = 8  # parts whose sums one task adds up
 
 
@@ -38,7 +41,7 @@ FAN_IN = 8  # parts whose sums one task adds up
 class Step:
     """Codes that are with the workers: the recipe that made them, and where its discount is from.
 
-    ``remote`` is the recipe on the cluster.
+    ``remote`` is what tasks are given: the recipe, or where it is on the cluster.
     """
 
     recipe: Recipe
@@ -155,7 +158,7 @@ class DaskSignals:
 
     def total(self, function: Callable[..., Any], each: Sequence[tuple[Any, ...]]) -> Any:
         """The sum over the parts of a function of each, of its place and further arguments."""
-        places = self._places(self.parts_begin, -(-sum(self.sizes) // ensemble.BATCH))
+        places = self._places()
         return self._sum([self._task(function, k, places[k], *more) for k, more in enumerate(each)])
 
     def each_whole(
@@ -181,7 +184,8 @@ class DaskSignals:
         bare = replace(objective, candidates=_no_candidates(self.n_nodes))
         # By chance, so that two fits on one cluster do not share a number.
         recipe = Recipe(secrets.randbits(62), bare, D)
-        step = Step(recipe, self.send(recipe), before)
+        few = len(self.parts) * D.kernel.U.nbytes <= MOST_INLINE
+        step = Step(recipe, recipe if few else self.send(recipe), before)
         self.alive.add(step)
         return step
 
@@ -190,22 +194,23 @@ class DaskSignals:
         # What is still referred to here may be asked for; other codes the workers can drop.
         alive = [s.recipe.number for s in self.alive]
         tasks = []
-        if self.counts is None:
-            places = self._places(self.parts_begin, -(-sum(self.sizes) // ensemble.BATCH))
-        else:
-            places = self._places(range(len(self.parts)), len(self.parts))
-        for k, place in enumerate(places):
+        for k, place in enumerate(self._places(by_part=self.counts is not None)):
             counts = None if self.counts is None else self.counts[k]
             tasks.append(self._task(function, k, counts, place, recipes, *arguments, alive))
         return self._sum(tasks)
 
-    @property
-    def parts_begin(self) -> list[int]:
-        """The number of the first batch of each part."""
-        return [int(first) // ensemble.BATCH for first in np.cumsum([0, *self.sizes[:-1]])]
-
-    def _places(self, first: Iterable[int], n_terms: int) -> list[Place]:
-        return [Place(self.store, k, begin, n_terms) for k, begin in enumerate(first)]
+    def _places(self, *, by_part: bool = False) -> list[Place]:
+        """Where each part is in the sums, whose terms are batches, or the parts."""
+        batch = ensemble.BATCH
+        if by_part:
+            n = len(self.parts)
+            return [Place(self.store, k, k, n, batch) for k in range(n)]
+        begins = np.cumsum([0, *self.sizes]) // batch
+        n_terms = -(-sum(self.sizes) // batch)
+        return [
+            Place(self.store, k, begin, n_terms, batch)
+            for k, begin in enumerate(begins[:-1].tolist())
+        ]
 
     def _task(self, function: Any, k: int, *arguments: Any) -> Any:
         where = {"workers": [self.homes[k]], "allow_other_workers": True}
