@@ -57,27 +57,6 @@ def write_parquet(folder: Path, n_nodes: int, n_signals: int, rows: int = 32768)
     return paths
 
 
-def read_rows(path: str) -> np.ndarray:
-    """The signals of one file; pyarrow alone, as pandas takes more memory than they do."""
-    from pyarrow import parquet
-
-    table = parquet.read_table(path, use_threads=False, memory_map=True)
-    return np.column_stack([column.to_numpy() for column in table.columns])
-
-
-def as_dask(paths: list[Path], n_nodes: int, n_signals: int, rows: int = 32768) -> Any:
-    import dask
-    import dask.array as da
-
-    read = dask.delayed(read_rows, pure=True)
-    sizes = [min(rows, n_signals - k * rows) for k in range(len(paths))]
-    blocks = [
-        da.from_delayed(read(str(path)), (size, n_nodes), dtype=float)
-        for path, size in zip(paths, sizes, strict=True)
-    ]
-    return da.concatenate(blocks)
-
-
 class Traffic:
     """Bytes through the sockets of this process, in which client and scheduler are."""
 
@@ -127,6 +106,8 @@ def measure(kind: str, n_workers: int, n_nodes: int, n_signals: int, limit: int)
     import dask.array as da
     from distributed import Client, LocalCluster
 
+    from heatgraph.distributed.parquet import read_parquet
+
     steps = 3 if kind == "large" else 6
     # What is measured is the sum of all a worker has, so nothing is moved to the disk in time.
     dask.config.set(
@@ -152,7 +133,7 @@ def measure(kind: str, n_workers: int, n_nodes: int, n_signals: int, limit: int)
             X = da.from_array(signals_on(n_nodes, n_signals), chunks=(1024, n_nodes)).persist()
         else:
             paths = write_parquet(Path(folder), n_nodes, n_signals)
-            X = as_dask(paths, n_nodes, n_signals)
+            X = read_parquet(paths)
         found = fit(X, steps)
         memory = client.run(peak)
         return found | {

@@ -312,6 +312,34 @@ class TestCheckpoint:
         assert not checkpoint.exists()
         assert (output / "model.npz").exists()
 
+    def test_ctrl_c_while_parameters_are_chosen_says_how_to_go_on(
+        self, run, signals, tmp_path, monkeypatch
+    ):
+        from heatgraph.selection import penalties
+
+        checkpoint, output = tmp_path / "fit", tmp_path / "result"
+        walk, walked = penalties.walk_path, []
+
+        def stopped(*args):
+            if walked:
+                raise KeyboardInterrupt
+            walked.append(walk(*args))
+            return walked[-1]
+
+        given = ("learn", signals, "-o", output, "--checkpoint", checkpoint, "--beta", 0.1)
+        monkeypatch.setattr(penalties, "walk_path", stopped)
+        done = run(*given, code=130)
+        assert f"{checkpoint} is kept: the same command goes on from there" in done.stderr
+        assert "nothing was written" not in done.stderr
+        assert not output.exists()
+        walked[:] = []
+        monkeypatch.setattr(
+            penalties, "walk_path", lambda *args: walked.append(args) or walk(*args)
+        )
+        run(*given)
+        assert len(walked) == 2  # of the three paths
+        assert not checkpoint.exists()
+
     def test_of_another_fit_is_refused(self, run, refused, signals, tmp_path, monkeypatch):
         checkpoint = tmp_path / "fit"
         given = ("learn", signals, "-o", tmp_path / "result", "-q", "--checkpoint", checkpoint)
@@ -360,16 +388,15 @@ class TestCluster:
             (("0.parquet", "a.parquet"), "not a type of numbers"),
             (("a.parquet", "signals.csv"), "have to be Parquet"),
             (("no-*.parquet",), "there are no Parquet files"),
+            (("empty",), "there are no Parquet files empty"),
         ],
     )
-    def test_what_does_not_serve_is_said(
+    def test_what_does_not_serve_is_said_before_workers_start(
         self, refused, frame, tmp_path, monkeypatch, arguments, message
     ):
-        from contextlib import nullcontext
-
-        pytest.importorskip("dask.dataframe")
-        monkeypatch.setattr("heatgraph.cli.learn.cluster", lambda *args: nullcontext())
+        monkeypatch.setattr("heatgraph.cli.learn.cluster", lambda *args: pytest.fail("started"))
         monkeypatch.chdir(tmp_path)
+        (tmp_path / "empty").mkdir()
         frame.to_parquet("a.parquet")
         frame.to_parquet("b.parquet")
         frame.assign(oslo="x").to_parquet("0.parquet")

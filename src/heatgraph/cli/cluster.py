@@ -8,12 +8,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from heatgraph.cli.console import Voice
 from heatgraph.cli.tables import TableOptions
+from heatgraph.distributed.parquet import ParquetSignals, read_parquet
 
-__all__ = ["ClusterTable", "asks_for_cluster", "cluster", "read_parts"]
+__all__ = ["ClusterTable", "asks_for_cluster", "cluster", "need_dask", "read_parts"]
 
 PARQUET = (".parquet", ".pq")
 SHARE = 0.25  # of the memory: a larger Parquet file is not read as a whole
@@ -21,9 +21,9 @@ SHARE = 0.25  # of the memory: a larger Parquet file is not read as a whole
 
 @dataclass(frozen=True, eq=False)
 class ClusterTable:
-    """Signals in rows, nodes in columns, as a Dask data frame."""
+    """Signals in rows, nodes in columns, for the workers to read."""
 
-    frame: Any
+    frame: ParquetSignals
     names: tuple[str, ...]
     notes: tuple[str, ...]
     labels: None = None
@@ -47,16 +47,22 @@ def asks_for_cluster(paths: Sequence[Path], scheduler: str | None) -> bool:
     return path.exists() and path.stat().st_size > SHARE * memory
 
 
-@contextmanager
-def cluster(scheduler: str | None, n_workers: int, voice: Voice) -> Iterator[None]:
-    """The cluster at an address, or processes of this machine for the time of the block."""
+def need_dask() -> None:
+    """Say what to install where Dask is not there."""
     try:
-        from distributed import Client, LocalCluster
+        import distributed  # noqa: F401
     except ImportError as error:
         raise ImportError(
             "signals in several files, or on a cluster, are read by dask and distributed; install "
             'them with pip install "heatgraph[dask]"'
         ) from error
+
+
+@contextmanager
+def cluster(scheduler: str | None, n_workers: int, voice: Voice) -> Iterator[None]:
+    """The cluster at an address, or processes of this machine for the time of the block."""
+    from distributed import Client, LocalCluster
+
     if scheduler is not None:
         try:
             client = Client(scheduler)
@@ -81,31 +87,16 @@ def cluster(scheduler: str | None, n_workers: int, voice: Voice) -> Iterator[Non
 
 def read_parts(paths: Sequence[Path], options: TableOptions) -> ClusterTable:
     """The signals of Parquet files, one after the other in the order of their names."""
-    import dask.dataframe as dd
-
     if options.transpose:
         raise ValueError("--transpose needs a table that is read as a whole: a single file")
     files = [file for path in paths for file in _files(path)]
     other = [file for file in files if Path(file).suffix.lower() not in PARQUET]
     if other:
         raise ValueError(f"{other[0]}: several files of signals have to be Parquet")
-    try:
-        frame = dd.read_parquet(files)
-    except (OSError, ValueError) as error:
-        raise ValueError(f"{files[0]} cannot be read as Parquet ({error})") from error
-    if options.index_column not in (None, "none"):
-        if options.index_column not in frame.columns:
-            raise ValueError(f"{files[0]} has no column {options.index_column!r}")
-        frame = frame.drop(columns=[options.index_column])
-    text = [name for name, dtype in frame.dtypes.items() if dtype.kind not in "biuf"]
-    if text:
-        raise ValueError(
-            f"{files[0]}, column {text[0]!r}: {frame.dtypes[text[0]]} is not a type of numbers; "
-            "if it labels the signals, name it in --index-column"
-        )
-    names = tuple(map(str, frame.columns))
-    note = f"signals of {len(files)} Parquet file(s) on {len(names)} nodes, read by Dask"
-    return ClusterTable(frame, names, (note,))
+    label = options.index_column
+    frame = read_parquet(files, () if label in (None, "none") else (str(label),))
+    note = f"signals of {len(files)} Parquet file(s) on {len(frame.columns)} nodes, read by Dask"
+    return ClusterTable(frame, frame.columns, (note,))
 
 
 def _files(path: Path) -> list[str]:

@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -95,12 +96,21 @@ def _finite(value: Any) -> Any:
 
 
 @contextmanager
-def errors_reported(debug: bool) -> Iterator[None]:
-    """One line on standard error and exit code 2 for what the user can mend."""
+def errors_reported(debug: bool, checkpoint: Path | None = None) -> Iterator[None]:
+    """One line on standard error and exit code 2 for what the user can mend.
+
+    ``checkpoint`` is a file that a command which is stopped leaves, and goes on from.
+    """
     try:
         yield
     except KeyboardInterrupt:
-        Voice().warn("stopped; nothing was written")
+        if checkpoint is not None and checkpoint.exists():
+            Voice().warn(
+                f"stopped; there are no results yet, but {checkpoint} is kept: the same command "
+                "goes on from there"
+            )
+        else:
+            Voice().warn("stopped; nothing was written")
         raise typer.Exit(INTERRUPTED) from None
     except (ValueError, OSError, ImportError, MemoryError) as error:
         if debug:

@@ -11,7 +11,7 @@ import numpy as np
 import typer
 from joblib import effective_n_jobs
 
-from heatgraph.cli.cluster import ClusterTable, asks_for_cluster, cluster, read_parts
+from heatgraph.cli.cluster import ClusterTable, asks_for_cluster, cluster, need_dask, read_parts
 from heatgraph.cli.console import INTERRUPTED, Voice, errors_reported
 from heatgraph.cli.options import (
     DebugFlag,
@@ -127,7 +127,7 @@ def learn(
     where it has left results, as after Ctrl-C.
     """
     voice = Voice(json, quiet)
-    with errors_reported(debug):
+    with errors_reported(debug, checkpoint):
         times = _scales(scales)
         model = _estimator(
             method,
@@ -190,8 +190,10 @@ def signals_of(
         return
     if method != "heat":
         raise ValueError(f"--method {method} needs its signals in a single file, read as a whole")
+    need_dask()
+    table = read_parts(paths, options)  # before any worker is started for nothing
     with cluster(scheduler, effective_n_jobs(-1 if jobs is None else jobs), voice):
-        yield read_parts(paths, options)
+        yield table
 
 
 def fit(model: Any, table: SignalTable | ClusterTable, voice: Voice) -> None:

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from heatgraph.distributed import codes
 from heatgraph.distributed.codes import Shelf, Thin, thick, thin
+from heatgraph.distributed.parquet import ParquetRows
 from heatgraph.distributed.rows import Counts, Source, Stream, batches, make_part, whole
 from heatgraph.distributed.sums import Sums, join, sum_up
 from heatgraph.objective.heat import Dictionary, HeatObjective, Moments, Signals
@@ -39,6 +40,7 @@ __all__ = [
     "energy_of",
     "errors_of_part",
     "facts_of",
+    "facts_of_rows",
     "forget",
     "gram_of_nodes",
     "join",
@@ -101,6 +103,12 @@ def facts_of(rows: Any) -> Facts:
     X = np.asarray(rows)
     n_batches = max(1, -(-len(X) // ensemble.BATCH))
     facts: Facts = add([_facts_of_batch(some) for some in np.array_split(X, n_batches)])
+    return facts
+
+
+def facts_of_rows(rows: ParquetRows) -> Facts:
+    """The facts of a row group."""
+    facts: Facts = add([_facts_of_batch(piece) for piece in rows.pieces()])
     return facts
 
 

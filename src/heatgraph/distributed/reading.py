@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from heatgraph.distributed import parts as work
+from heatgraph.distributed.parquet import ParquetRows, ParquetSignals
 from heatgraph.distributed.parts import Facts
 from heatgraph.distributed.rows import Chunk, Stream
 from heatgraph.distributed.signals import DaskSignals, Step
@@ -28,7 +29,9 @@ UNLIMITED = 8 * 2**30  # bytes that a worker without a limit is taken to have
 
 
 def is_dask(X: Any) -> bool:
-    """Whether this is a Dask collection, without importing Dask for one that is not."""
+    """Whether this is for a cluster to read, without importing Dask where it is not."""
+    if isinstance(X, ParquetSignals):
+        return True
     return hasattr(X, "__dask_graph__") and hasattr(X, "to_delayed")
 
 
@@ -89,17 +92,19 @@ def _sizes_of_parts(M: int, threads: int) -> tuple[int, ...]:
     return tuple(np.diff(ends, prepend=0).tolist())
 
 
-def facts_of(X: Any, client: Any) -> Facts:
+def facts_of(X: Any, given: Any, client: Any) -> Facts:
     """One pass over the signals: how many, how large, what was observed.
 
-    A chunk that raises is named here, before any work is done.
+    ``X`` is :func:`as_array` of what was given.  A chunk that raises is named here, before any
+    work is done.
     """
     import dask
 
-    blocks = _blocks(X)
-    futures = client.compute(
-        [dask.delayed(work.facts_of, pure=False)(block) for block in blocks], optimize_graph=False
-    )
+    if isinstance(given, ParquetSignals):
+        futures = client.map(work.facts_of_rows, given.row_groups, pure=False)
+    else:
+        facts_of_block = dask.delayed(work.facts_of, pure=False)
+        futures = client.compute([facts_of_block(b) for b in _blocks(X)], optimize_graph=False)
     found = []
     first = 0
     for k, (future, size) in enumerate(zip(futures, X.chunks[0], strict=True)):
@@ -120,7 +125,7 @@ def facts_of(X: Any, client: Any) -> Facts:
     return facts
 
 
-def signals_of(X: Any, facts: Facts, unit: float, client: Any) -> DaskSignals:
+def signals_of(X: Any, given: Any, facts: Facts, unit: float, client: Any) -> DaskSignals:
     """The signals in units of ``unit``, with the workers for the time of a fit.
 
     They are held there if they take no more than a share of the memory, and read anew at every
@@ -146,7 +151,9 @@ def signals_of(X: Any, facts: Facts, unit: float, client: Any) -> DaskSignals:
     if _holds_futures(X) or _fits(8 * X.size, limits):
         parts = _held_parts(X, sizes, unit, facts.masked, homes, client)
     else:
-        parts = [signals.send(stream) for stream in _streams(X, sizes, unit, facts.masked)]
+        chunks = _chunks(X, given)
+        streams = _streams(chunks, X.chunks[0], sizes, unit, facts.masked)
+        parts = [signals.send(stream) for stream in streams]
     signals = replace(signals, parts=parts)
     energy = signals.total(work.sum_over, [(work.energy_of,)] * len(parts))
     return replace(signals, total_energy=float(energy))
@@ -188,14 +195,26 @@ def _held_parts(
     ]
 
 
-def _streams(X: Any, sizes: tuple[int, ...], unit: float, masked: bool) -> list[Stream]:
-    """The parts as the chunks that they lie in; a chunk that lies in two is read for both."""
+def _chunks(X: Any, given: Any) -> Sequence[Chunk | ParquetRows]:
+    """What a worker needs to read the chunks without asking anyone."""
     from dask.optimization import cull
 
+    if isinstance(given, ParquetSignals):
+        return given.row_groups
     graph = dict(X.__dask_graph__())
     keys = [key for row in X.__dask_keys__() for key in row]
-    chunks = [Chunk(cull(graph, [key])[0], key) for key in keys]
-    begins = np.cumsum([0, *X.chunks[0]])
+    return [Chunk(cull(graph, [key])[0], key) for key in keys]
+
+
+def _streams(
+    chunks: Sequence[Chunk | ParquetRows],
+    lengths: Sequence[int],
+    sizes: Sequence[int],
+    unit: float,
+    masked: bool,
+) -> list[Stream]:
+    """The parts as the chunks that they lie in; a chunk that lies in two is read for both."""
+    begins = np.cumsum([0, *lengths])
     streams, first = [], 0
     for size in sizes:
         low = int(np.searchsorted(begins, first, side="right")) - 1

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from heatgraph.distributed.parquet import ParquetRows
 from heatgraph.objective.heat import Signals
 from heatgraph.solvers import ensemble
 
@@ -25,10 +26,10 @@ class Chunk:
     graph: Mapping[Any, Any]
     key: Any
 
-    def read(self) -> Array:
+    def pieces(self) -> Iterator[Array]:
         import dask
 
-        return np.asarray(dask.get(self.graph, self.key))
+        yield np.asarray(dask.get(self.graph, self.key))
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,21 +39,22 @@ class Stream:
     ``first`` rows of the first chunk belong to the part before.
     """
 
-    chunks: Sequence[Chunk]
+    chunks: Sequence[Chunk | ParquetRows]
     first: int
     n_signals: int
     unit: float
     masked: bool
 
     def rows(self) -> Iterator[Array]:
-        """The rows of each chunk that are in the part."""
+        """The rows that are in the part, as they are read."""
         left, skip = self.n_signals, self.first
-        for chunk in self.chunks:
-            rows = chunk.read()[skip : skip + left]
-            left, skip = left - len(rows), 0
+        for piece in (piece for chunk in self.chunks for piece in chunk.pieces()):
+            rows = piece[skip : skip + left]
+            left, skip = left - len(rows), max(0, skip - len(piece))
             yield rows
-        if left:
-            raise ValueError(f"chunks have {left} signals less than they had before")
+            if not left:
+                return
+        raise ValueError(f"chunks have {left} signals less than they had before")
 
 
 Source = Signals | Stream

@@ -67,11 +67,11 @@ def take_in(estimator: Any, X: Any) -> Iterator[Intake]:
         return
     with cluster_client(n_threads(estimator.n_jobs)) as client:
         rows = as_array(X)
-        facts = facts_of(rows, client)
+        facts = facts_of(rows, X, client)
         _set_features(estimator, rows.shape[1], names)
         n_observed = int(facts.n_observed.sum())
         unit = power_of_two(facts.top * np.sqrt(facts.squares / max(n_observed, 1)))
-        signals = signals_of(rows, facts, unit, client)
+        signals = signals_of(rows, X, facts, unit, client)
         content = (rows.shape, facts.top, facts.checksum, n_observed)
         try:
             yield Intake(signals, unit, names, content, rows)
