@@ -33,11 +33,15 @@ class ValidSet:
         to the normal cone in units of the objective.  A scale may go down to 0, or up by its own
         size (by 1 where it is smaller).
         """
-        weights, slope = x[: self.n], g[: self.n]
-        gap = float(slope @ weights) - self.total * float(slope.min())
-        tau, slope = x[self.n :], g[self.n :]
-        room = np.where(slope > 0.0, tau, np.maximum(tau, 1.0))
-        return max(gap, 0.0) + float(np.abs(slope) @ room)
+        return _descent(x, g, self.n, self.total)
+
+
+@numba.njit(cache=True, nogil=True)
+def _descent(x: Array, g: Array, n: int, total: float) -> float:
+    fall = max(float(np.dot(g[:n], x[:n])) - total * g[:n].min(), 0.0)
+    for k in range(n, x.size):
+        fall += abs(g[k]) * (x[k] if g[k] > 0.0 else max(x[k], 1.0))
+    return fall
 
 
 @numba.njit(cache=True, nogil=True)

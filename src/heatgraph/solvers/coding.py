@@ -247,12 +247,15 @@ def _largest_excess(a: Array, q: Array) -> float:
     """How far the correlations leave [-a/2, a/2]; on the support they are at its ends."""
     # Four at a time: one after the other, each comparison would wait for the last.
     w0 = w1 = w2 = w3 = 0.0
-    for j in range(0, q.size - 3, 4):
+    part = q.size // 4
+    q1, q2, q3 = q[part : 2 * part], q[2 * part : 3 * part], q[3 * part :]
+    a1, a2, a3 = a[part : 2 * part], a[2 * part : 3 * part], a[3 * part :]
+    for j in range(part):
         w0 = max(w0, abs(q[j]) - 0.5 * a[j])
-        w1 = max(w1, abs(q[j + 1]) - 0.5 * a[j + 1])
-        w2 = max(w2, abs(q[j + 2]) - 0.5 * a[j + 2])
-        w3 = max(w3, abs(q[j + 3]) - 0.5 * a[j + 3])
-    for j in range(q.size - q.size % 4, q.size):
+        w1 = max(w1, abs(q1[j]) - 0.5 * a1[j])
+        w2 = max(w2, abs(q2[j]) - 0.5 * a2[j])
+        w3 = max(w3, abs(q3[j]) - 0.5 * a3[j])
+    for j in range(4 * part, q.size):
         w0 = max(w0, abs(q[j]) - 0.5 * a[j])
     return max(max(w0, w1), max(w2, w3))
 
@@ -404,24 +407,28 @@ def _direction(gram: Gram, work: Work, c: Array, a: Array, h: Array, n: int, don
 def _factor(gram: Gram, work: Work, n: int, done: int) -> int:
     """Continue the Cholesky factor of ``G_AA`` from row ``done``; stop at an unsafe pivot.
 
-    A row solves ``F x = G_jA`` for the rows before it.  Both triangles are kept: every loop then
-    runs along a row, and what it does to one entry waits for no other.
+    A column at a time, which takes its part out of all new rows: they do not wait for each other.
+    Both triangles are kept, so that every loop runs along rows.
     """
-    _, _, x, support, factor, inverse = work
+    support, factor, inverse = work[3], work[4], work[5]
     for k in range(done, n):
-        j = support[k]
-        gather(gram, j, support, k, x)
-        _solve_lower(factor, inverse, x, k)
-        pivot = diagonal(gram, j)
-        floor = DEPENDENT * pivot
-        for m in range(k):
-            pivot -= x[m] * x[m]
-            factor[k, m] = x[m]
-            factor[m, k] = x[m]
-        if pivot <= floor:
-            return k
-        factor[k, k] = np.sqrt(pivot)
-        inverse[k] = 1.0 / factor[k, k]
+        gather(gram, support[k], support, k + 1, factor[k])
+    for m in range(n):
+        if m >= done:
+            pivot = factor[m, m]
+            if pivot <= DEPENDENT * diagonal(gram, support[m]):
+                return m
+            factor[m, m] = np.sqrt(pivot)
+            inverse[m] = 1.0 / factor[m, m]
+        for k in range(max(m + 1, done), n):
+            x = factor[k, m] * inverse[m]
+            factor[k, m] = x
+            factor[m, k] = x
+            if x != 0.0:  # atoms far apart do not meet
+                # Counted from zero, or the compiler would allow for negative indices every time.
+                row, column = factor[k, m + 1 : k + 1], factor[m, m + 1 : k + 1]
+                for p in range(row.size):
+                    row[p] -= x * column[p]
     return n
 
 
@@ -430,11 +437,9 @@ def _solve_lower(F: Array, inverse: Array, b: Array, n: int) -> None:
     for k in range(n):
         x = b[k] * inverse[k]
         b[k] = x
-        if x != 0.0:  # atoms far apart do not meet
-            # Counted from zero, or the compiler would allow for negative indices in every turn.
-            after, row = b[k + 1 : n], F[k, k + 1 : n]
-            for m in range(after.size):
-                after[m] -= row[m] * x
+        after, row = b[k + 1 : n], F[k, k + 1 : n]
+        for m in range(after.size):
+            after[m] -= row[m] * x
 
 
 @_borrowing

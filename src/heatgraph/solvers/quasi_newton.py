@@ -37,6 +37,7 @@ NOISE = 1e-12  # relative; below this the objective cannot tell two points apart
 SHORTEST = 1e-10
 TINY = 1e-300
 MAX_PASSES = 100  # rounding can make a coordinate at the threshold come and go
+CHUNK = 1024  # coordinates that are worked on together
 FEW = 0.8  # from this share of free coordinates on, the others are not left out of the model
 
 # Sums may be reordered so that they vectorise: the same bits on every run.
@@ -188,7 +189,7 @@ def _slope(x: Array, g: Array, d: Array, n: int, total: float) -> float:
 def _remember(state: State[Aux], step: Array, change: Array) -> tuple[Array, Array]:
     """Append a pair of positive curvature; the model must stay convex."""
     curvature = float(step @ change)
-    if curvature <= 1e-10 * float(np.linalg.norm(step)) * float(np.linalg.norm(change)):
+    if curvature <= 1e-10 * math.sqrt(float(step @ step)) * math.sqrt(float(change @ change)):
         return state.steps, state.yields
     kept = MEMORY if step.size < MANY else MEMORY_OF_MANY
     steps = np.vstack([state.steps[1 - kept :], step])
@@ -213,7 +214,7 @@ def _model_minimiser(valid: ValidSet, state: State[Aux]) -> Array:
     )
 
 
-@numba.njit(cache=True, nogil=True)
+@_compiled
 def _compact(S: Array, Y: Array) -> tuple[float, Array]:
     """``B = sigma I - [S; Y]^T middle [S; Y]``, the compact form of limited-memory BFGS.
 
@@ -222,19 +223,35 @@ def _compact(S: Array, Y: Array) -> tuple[float, Array]:
     ``S Y^T``, its rows and columns of ``S`` times ``sigma``.
     """
     m = S.shape[0]
-    SY, SS = S @ Y.T, S @ S.T
+    SY, SS = _pairs(S, Y), _pairs(S, S)
     sigma = np.dot(Y[m - 1], Y[m - 1]) / SY[m - 1, m - 1]
     middle = np.zeros((2 * m, 2 * m))
-    middle[:m, :m] = sigma * SS
     for k in range(m):
         middle[m + k, m + k] = -SY[k, k]
+        for p in range(k + 1):
+            middle[k, p] = middle[p, k] = sigma * SS[k, p]
         for p in range(k):
-            middle[k, m + p] = SY[k, p]
-            middle[m + p, k] = SY[k, p]
+            middle[k, m + p] = middle[m + p, k] = SY[k, p]
     middle = np.linalg.inv(middle)
     middle[:m] *= sigma
     middle[:, :m] *= sigma
     return sigma, middle
+
+
+@_compiled
+def _pairs(S: Array, Y: Array) -> Array:
+    """``<s_k, y_p>`` for ``p <= k``, some coordinates at a time."""
+    products = np.zeros((S.shape[0], S.shape[0]))
+    for start in range(0, S.shape[1], CHUNK):
+        for k in range(S.shape[0]):
+            row = S[k, start : start + CHUNK]
+            for p in range(k + 1):
+                other = Y[p, start : start + CHUNK]
+                along = 0.0
+                for c in range(row.size):
+                    along += row[c] * other[c]
+                products[k, p] += along
+    return products
 
 
 @_compiled
@@ -299,45 +316,99 @@ def _minimise_model(
     """Projected gradient steps of Barzilai-Borwein length, each exact along its segment."""
     m = S.shape[0]
     y, slope = x.copy(), g.copy()
-    trial, d = np.empty(x.size), np.empty(x.size)
-    seen = np.empty(2 * m)
+    d = np.empty(x.size)
+    seen, bent = np.zeros(2 * m), np.zeros(2 * m)
     length = 1.0 / sigma
+    trial = y - length * slope
     first = 0.0
     for step in range(max_steps):
-        for k in range(x.size):
-            trial[k] = y[k] - length * slope[k]
         theta = _threshold(trial[:n], y[:n], total)
-        fall = moved = 0.0
-        for k in range(x.size):
-            d[k] = max(trial[k] - (theta if k < n else 0.0), 0.0) - y[k]
-            fall -= slope[k] * d[k]
-            moved += d[k] * d[k]
+        seen[:] = 0.0
+        fall, moved = _look(trial, y, slope, d, S, Y, seen, 0, n, theta)
+        of_scales = _look(trial, y, slope, d, S, Y, seen, n, x.size, 0.0)
+        fall, moved = fall + of_scales[0], moved + of_scales[1]
         if step == 0:
             first = fall
         if fall <= tol * tol * first:
             break
         curvature = sigma * moved
         if m > 0:
-            seen[:m] = np.dot(S, d)
-            seen[m:] = np.dot(Y, d)
             bent = np.dot(middle, seen)
             curvature -= np.dot(seen, bent)
         s = 1.0
         if curvature > fall:
             s = fall / curvature
-        if m > 0:
-            np.dot(bent[:m], S, trial)
-            for k in range(x.size):
-                slope[k] -= s * trial[k]
-            np.dot(bent[m:], Y, trial)
-            for k in range(x.size):
-                slope[k] -= s * trial[k]
-        for k in range(x.size):
-            y[k] += s * d[k]
-            slope[k] += s * sigma * d[k]
         if curvature > 0.0:
             length = moved / curvature
+        _advance(trial, y, slope, d, S, Y, s * bent, s, sigma, length)
     return project_valid(y, n, total)
+
+
+@_compiled
+def _look(
+    trial: Array,
+    y: Array,
+    slope: Array,
+    d: Array,
+    S: Array,
+    Y: Array,
+    seen: Array,
+    begin: int,
+    end: int,
+    theta: float,
+) -> tuple[float, float]:
+    """The step ``d`` to the projection of ``trial``, its fall and its square; adds ``[S; Y] d``.
+
+    Some coordinates at a time, so that what was written is read again before it is far away.
+    """
+    m = S.shape[0]
+    fall = moved = 0.0
+    for start in range(begin, end, CHUNK):
+        stop = min(start + CHUNK, end)
+        to, at, down, by = trial[start:stop], y[start:stop], slope[start:stop], d[start:stop]
+        for k in range(by.size):
+            by[k] = max(to[k] - theta, 0.0) - at[k]
+            fall -= down[k] * by[k]
+            moved += by[k] * by[k]
+        for p in range(m):
+            s_row, y_row = S[p, start:stop], Y[p, start:stop]
+            along_s = along_y = 0.0
+            for k in range(by.size):
+                along_s += s_row[k] * by[k]
+                along_y += y_row[k] * by[k]
+            seen[p] += along_s
+            seen[m + p] += along_y
+    return fall, moved
+
+
+@_compiled
+def _advance(
+    trial: Array,
+    y: Array,
+    slope: Array,
+    d: Array,
+    S: Array,
+    Y: Array,
+    bent: Array,
+    s: float,
+    sigma: float,
+    length: float,
+) -> None:
+    """Go ``s`` along ``d``: the slope follows by ``B d``, and the next trial from it."""
+    m = S.shape[0]
+    for start in range(0, y.size, CHUNK):
+        stop = min(start + CHUNK, y.size)
+        to, at, down, by = trial[start:stop], y[start:stop], slope[start:stop], d[start:stop]
+        for k in range(by.size):
+            at[k] += s * by[k]
+            down[k] += s * sigma * by[k]
+        for p in range(m):
+            s_row, y_row = S[p, start:stop], Y[p, start:stop]
+            s_part, y_part = bent[p], bent[m + p]
+            for k in range(by.size):
+                down[k] -= s_part * s_row[k] + y_part * y_row[k]
+        for k in range(by.size):
+            to[k] = at[k] - length * down[k]
 
 
 @_compiled
