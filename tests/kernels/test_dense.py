@@ -112,6 +112,16 @@ class TestDividedDifferences:
         parts = [divided_difference_sum(lam, t[s : s + 1], P[s : s + 1]) for s in range(3)]
         np.testing.assert_allclose(divided_difference_sum(lam, t, P), sum(parts), rtol=1e-13)
 
+    def test_more_modes_than_a_tile_and_every_distance(self, rng: np.random.Generator) -> None:
+        lam, t = np.sort(rng.uniform(0.0, 3.0, 75)), 1.3
+        P = rng.normal(size=(1, 75, 75))
+        d = t * np.abs(lam[:, None] - lam)
+        quotient = np.divide(-np.expm1(-d), d, out=np.ones_like(d), where=d > 0.0)
+        B = np.exp(-t * np.minimum(lam[:, None], lam)) * quotient
+        K = divided_difference_sum(lam, np.array([t]), P)
+        np.testing.assert_array_equal(K, K.T)
+        np.testing.assert_allclose(K, -0.5 * t * (P[0] + P[0].T) * B, rtol=1e-14)
+
 
 class TestAdjointDerivative:
     @pytest.mark.parametrize("tau", [(0.7,), (0.1, 2.5), (0.0, 1.0, 1e3)])

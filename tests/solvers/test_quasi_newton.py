@@ -112,6 +112,28 @@ class TestConvex:
             x = valid.project(x - (f.Q @ x + f.b) / 1e4)
         assert state.at.value < f(x, 0).value
 
+    def test_more_coordinates_than_are_worked_on_together(self) -> None:
+        # A separable quadratic: x_k = max((theta - b_k) / q_k, 0), theta by bisection.
+        rng, n, n_scales = np.random.default_rng(1), 2500, 2
+        q, b = rng.uniform(1.0, 20.0, n + n_scales), 0.1 * rng.normal(size=n + n_scales)
+        low, high = -10.0, 100.0
+        for _ in range(100):
+            theta = 0.5 * (low + high)
+            above = np.maximum((theta - b[:n]) / q[:n], 0.0).sum() > 5.0
+            low, high = (low, theta) if above else (theta, high)
+        truth = np.maximum((np.append(np.full(n, low), [0.0, 0.0]) - b) / q, 0.0)
+
+        def evaluate(x: Array, aux: None) -> Evaluation[None]:
+            return Evaluation(float(0.5 * x @ (q * x) + b @ x) + 100.0, q * x + b, None)
+
+        valid = ValidSet(n, 5.0)
+        state, status = minimise(
+            evaluate, valid, start(valid, n_scales), None, max_iter=500, tol=1e-12, reach=1.0
+        )
+        assert status == Status.CONVERGED
+        assert 100 < np.sum(truth[:n] > 0.0) < n - 100
+        np.testing.assert_allclose(state.x, truth, atol=1e-6)
+
 
 class TestEndings:
     def test_start_that_is_the_minimiser(self) -> None:

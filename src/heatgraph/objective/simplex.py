@@ -38,9 +38,10 @@ class ValidSet:
 
 @numba.njit(cache=True, nogil=True)
 def _descent(x: Array, g: Array, n: int, total: float) -> float:
-    fall = max(float(np.dot(g[:n], x[:n])) - total * g[:n].min(), 0.0)
+    fall = max(float(np.dot(g[:n], x[:n]) - total * g[:n].min()), 0.0)
     for k in range(n, x.size):
-        fall += abs(g[k]) * (x[k] if g[k] > 0.0 else max(x[k], 1.0))
+        room = x[k] if g[k] > 0.0 else max(x[k], 1.0)
+        fall += float(abs(g[k]) * room)
     return fall
 
 
