@@ -116,7 +116,7 @@ class TestResumes:
     def test_the_choice_of_parameters_by_finished_paths(self, signals, path, monkeypatch):
         settings = {"beta": 0.05, "n_scales": 1, "tol": 1e-3}
         whole = LearnHeat(**settings).fit(signals)
-        walked = penalties._walk
+        walked = penalties.walk_path
         walks = []
 
         def third_dies(*args):
@@ -125,7 +125,7 @@ class TestResumes:
                 raise Killed
             return walked(*args)
 
-        monkeypatch.setattr(penalties, "_walk", third_dies)
+        monkeypatch.setattr(penalties, "walk_path", third_dies)
         model = LearnHeat(**settings, checkpoint=path)
         with pytest.raises(Killed):
             model.fit(signals)
