@@ -33,6 +33,8 @@ NOISES = {"clean": 0.0, "noisy": 0.02}
 SEEDS = range(10)
 COLUMNS = [f"{kind.upper()} {noise}" for noise in NOISES for kind in MODELS]
 PAPER = [table[kind, "heat"].f_measure for table in TABLES.values() for kind in MODELS]
+DESIGN = range(1000, 1012)
+NEIGHBOURS = (0.5, 1.0, 2.0)  # of the chosen alpha
 STARTS = ((0.1, 0.2), (1.0, 3.0), (2.0, 6.0), (5.0, 20.0))
 
 
@@ -116,6 +118,28 @@ def with_gaps(kind: str, noise: str, seed: int) -> tuple[float, float, float]:
     return edge_scores(graph, model.graph_).f_measure, complete, float(error)
 
 
+def around_alpha(kind: str, noise: str, seed: int) -> list[float]:
+    """F of LearnHeat(), of the mean weights of three fits around its alpha; by best cuts too."""
+    graph, X = example(kind, noise, seed)
+    model = LearnHeat().fit(X)
+    others = [
+        LearnHeat(alpha=share * model.alpha_, beta=model.beta_).fit(X)
+        for share in NEIGHBOURS
+        if share != 1.0
+    ]
+    laplacian = np.mean([fit.laplacian_ for fit in (model, *others)], axis=0)
+    i, j = np.triu_indices(20, k=1)
+    w = -laplacian[i, j]
+    mean = Graph(np.stack([i, j], axis=1)[w > 0.0], w[w > 0.0], 20)
+    scores = [
+        edge_scores(graph, model.graph_),
+        edge_scores(graph, mean.cut(weight=np.nextafter(typical_cut(w), 1.0))),
+        best_cut(graph, model.weights_)[0],
+        best_cut(graph, mean)[0],
+    ]
+    return [score.f_measure for score in scores]
+
+
 def white_noise(seed: int) -> bool:
     """Whether a fit of white noise says that it predicts nothing."""
     X = np.random.default_rng(seed).standard_normal((100, 20))
@@ -196,12 +220,22 @@ def gaps() -> None:
     )
 
 
+def neighbours() -> None:
+    print(
+        f"\nRBF noisy, the {len(DESIGN)} graphs of the design, mean F: at the rule's cut, oracle's"
+    )
+    jobs = (delayed(around_alpha)("rbf", "noisy", seed) for seed in DESIGN)
+    one, mean, one_best, mean_best = np.mean(Parallel(n_jobs=-1)(jobs), axis=0)
+    print(f"LearnHeat()                                    {one:.3f} {one_best:.3f}")
+    print(f"mean weights of three fits around its alpha    {mean:.3f} {mean_best:.3f}")
+
+
 def noise() -> None:
     said = [white_noise(seed) for seed in range(5)]
     print(f"\nwhite noise: the fit says that it predicts nothing in {sum(said)} of {len(said)}")
 
 
-PARTS = {f.__name__: f for f in (recovery, oracle, starts, gaps, noise, cuts, vote)}
+PARTS = {f.__name__: f for f in (recovery, oracle, starts, gaps, noise, cuts, vote, neighbours)}
 
 
 def main() -> None:
