@@ -89,10 +89,10 @@ def against_the_paper() -> None:
             **limits,
         )
         reference = paper()
-        slow = best_time(paper, repeats=2)
+        slow = best_time(paper)
         target = float(reference.objective[-1])
         ours = reach(objective, X, w, target)
-        fast = best_time(partial(reach, objective, X, w, target), repeats=20)
+        fast = best_time(partial(reach, objective, X, w, target), repeats=50)
         print(
             f"{n:>5} {slow:>6.2f} s, {reference.n_iter:>4} iter. {target:>9.4f} "
             f"{fast * 1e3:>7.1f} ms, {ours.n_iter} iter. {ours.objective[-1]:>9.4f} "
