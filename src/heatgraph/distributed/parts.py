@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from heatgraph.distributed import codes
 from heatgraph.distributed.codes import Shelf, Thin, thick, thin
+from heatgraph.distributed.memory import keep_freed
 from heatgraph.distributed.parquet import ParquetRows
 from heatgraph.distributed.rows import Counts, Source, Stream, batches, make_part, whole
 from heatgraph.distributed.sums import Sums, join, sum_up
@@ -173,6 +174,8 @@ def add(terms: Sequence[Any]) -> Any:
     return tree_sum(terms)
 
 
+ARRAYS = 16  # of the size of a batch of codes, that coding a batch makes and frees
+
 _grams: dict[int, Array] = {}
 _lock = Lock()
 
@@ -220,6 +223,7 @@ def _gram(recipe: Recipe) -> Array:
 def _code(part: _Part, recipes: Sequence[Recipe], start: int | None, live: Sequence[int]) -> Sums:
     """Code a part by the first of the recipes, the others being where its discount is from."""
     recipe, before = recipes[0], recipes[1:]
+    keep_freed(ARRAYS * 8 * part.place.batch * recipe.D.n_atoms)
     gram = _gram(recipe)
     warm: Iterable[Thin | None] = part.shelf.find(start) or repeat(None)
     tangent: Iterable[Thin | None] = _codes_of(part, before, live) if before else repeat(None)
