@@ -28,7 +28,7 @@ def rows_of(A, nodes, threshold, t=8.0, limit=None):
 
 
 def patches_of(A):
-    number = make_patches(A.indptr, A.indices, -A.values)
+    number = make_patches(A.indptr, A.indices, -A.values, WIDTH)
     return [np.flatnonzero(number == k) for k in range(number.max() + 1)]
 
 

@@ -156,23 +156,6 @@ def test_no_node_gets_more_new_pairs_than_allowed():
     assert 0 < np.bincount(prices.pairs.ravel()).max() <= 2
 
 
-@pytest.mark.parametrize("missing", [0.0, 0.3])
-def test_sources_without_a_gram_matrix_come_near_the_exact_ones(monkeypatch, missing):
-    w, (dense, local), (objective, ensemble) = both("unit", missing=missing)
-    D = dense.dictionary(w, TAU)
-    _, sums = local.code(dense, D, local.silence(D.n_atoms), None)
-    exact = dense.value(D, w, sums)
-    monkeypatch.setattr("heatgraph.objective.sparse.FEW_NODES", 10)
-    E = objective.dictionary(w, TAU)
-    assert not E.has_gram
-    codes, values = ensemble.silence(E.n_atoms), []
-    for _ in range(30):
-        codes, moments = ensemble.code(objective, E, codes, None)
-        values.append(objective.value(E, w, moments))
-    assert exact * (1.0 - 1e-4) <= values[-1] <= exact * 1.01
-    assert values[-1] < values[0]
-
-
 @pytest.mark.parametrize("alpha", [0.0, 1e-7, 1e-3])
 def test_a_small_penalty_does_not_let_sources_grow_without_bound(alpha):
     from dataclasses import replace
@@ -186,7 +169,6 @@ def test_a_small_penalty_does_not_let_sources_grow_without_bound(alpha):
 
 
 def test_heat_everywhere_is_no_certificate(monkeypatch):
-    monkeypatch.setattr("heatgraph.objective.sparse.FEW_NODES", 10)
     monkeypatch.setattr("heatgraph.objective.sparse.MOST_ROWS", 35)
     w, _, (objective, ensemble) = both("unit")
     D = objective.dictionary(w, TAU)

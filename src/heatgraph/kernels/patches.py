@@ -2,8 +2,8 @@
 
 Heat that started in a patch of neighbouring nodes stays near it for a while.  The columns of
 ``exp(-t L)`` at the nodes of a patch are found together, one block wide, on the rows that heat
-reaches; what it would bring beyond them is below a threshold.  From these columns come the norms of
-the atoms, their derivatives, and the Gram matrix of the dictionary, all sparse.
+reaches; what it would bring beyond them is below a threshold.  A function of the columns is
+differentiated in the edge weights on the same rows.
 """
 
 from __future__ import annotations
@@ -14,7 +14,13 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from heatgraph.kernels.chebyshev import WIDTH, Operator, _ascend, _edge_sums
+from heatgraph.kernels.chebyshev import (
+    WIDTH,
+    Operator,
+    _ascend,
+    bilinear_gradient,
+    clenshaw,
+)
 
 __all__ = ["columns_gradient", "heat_columns", "make_patches", "reached_rows"]
 
@@ -23,21 +29,24 @@ Ints = NDArray[np.int64]
 Block = NDArray[Any]
 Edges = tuple[Ints, NDArray[np.int32], Ints]
 
+TOGETHER = 8  # groups of nodes whose heat is followed apart
 LEFT = np.iinfo(np.int32).max  # no patch yet, but too few neighbours left for one of its own
 
 _compiled = numba.njit(cache=True, nogil=True, fastmath=True)
 
 
 @_compiled
-def make_patches(indptr: Ints, indices: NDArray[np.int32], values: Array) -> NDArray[np.int32]:
-    """The patch of every node (N,): at most `WIDTH` nodes each, grown along the heaviest edges.
+def make_patches(
+    indptr: Ints, indices: NDArray[np.int32], values: Array, most: int
+) -> NDArray[np.int32]:
+    """The patch of every node (N,): at most ``most`` nodes each, grown along the heaviest edges.
 
     What is left between patches is put together in the order of the nodes.
     """
     N = indptr.size - 1
     patch = np.full(N, -1, np.int32)
     best = np.zeros(N)  # the heaviest edge from the growing patch to a node
-    members = np.empty(WIDTH, np.int64)
+    members = np.empty(most, np.int64)
     count = 0
     for seed in range(N):
         if patch[seed] >= 0:
@@ -48,7 +57,7 @@ def make_patches(indptr: Ints, indices: NDArray[np.int32], values: Array) -> NDA
             patch[node] = count
             members[size] = node
             size += 1
-            if size == WIDTH:
+            if size == most:
                 break
             for p in range(indptr[node], indptr[node + 1]):
                 j = indices[p]
@@ -62,15 +71,15 @@ def make_patches(indptr: Ints, indices: NDArray[np.int32], values: Array) -> NDA
                     node, heaviest = j, best[j]
         for j in frontier:
             best[j] = 0.0
-        if 2 * size > WIDTH:
+        if 2 * size > most:
             count += 1
         else:
             for k in range(size):
                 patch[members[k]] = LEFT
-    filled = WIDTH
+    filled = most
     for node in range(N):
         if patch[node] == LEFT:
-            if filled == WIDTH:
+            if filled == most:
                 count, filled = count + 1, 0
             patch[node] = count - 1
             filled += 1
@@ -84,59 +93,81 @@ def reached_rows(
     t: float,
     threshold: float,
     most: int,
-    u: Array,
-    v: Array,
+    u: Block,
+    v: Block,
     position: NDArray[np.int32],
 ) -> tuple[Ints, float]:
     """The rows, ascending, where heat from ``nodes`` is above ``threshold`` at time ``t``.
 
     Explicit Euler steps of ``u' = -L u`` so short that nothing turns negative, from one at every
-    node, so that each column is less.  Only rows above a tenth of the threshold are spread
+    node, a few nodes together, so that each column is less.  Only rows above a tenth of the threshold are spread
     any further, and those above it kept; the ``most`` hottest where they are more.  Also returns
     the threshold that was kept to.
 
-    ``u``, ``v`` (N,) of zeros and ``position`` (N,) of -1 are lent, and returned as they were.
+    ``u``, ``v`` (N, TOGETHER) of zeros and ``position`` (N,) of -1 are lent, and returned as they
+    were.
     """
     a = 1.0 / A.inverse
     fastest = a * (A.diagonal.max() + 1.0)  # the largest degree
     # A few more than stability asks for: short steps have the longer tail, as heat has.
-    n_steps = 16 + int(np.ceil(t * fastest))
+    n_steps = 4 + int(np.ceil(t * fastest))
     step = t / n_steps * a
-    touched = np.empty(u.size, np.int64)
+    touched = np.empty(position.size, np.int64)
+    spreads = np.zeros(position.size, np.bool_)
+    hottest = np.zeros(position.size)
     n = 0
     for i in nodes:
-        u[i] = 1.0
+        u[i, (n * TOGETHER) // nodes.size] = 1.0
+        hottest[n] = 1.0
         position[i] = n
         touched[n] = i
         n += 1
+    row = np.empty(TOGETHER, u.dtype)
+    factor = u.dtype.type(step)
     for _ in range(n_steps):
         for k in range(n):
+            if spreads[k] or hottest[k] <= 0.3 * threshold:
+                continue
+            spreads[k] = True
             i = touched[k]
-            if u[i] > 0.1 * threshold:
-                v[i] -= step * (A.diagonal[i] + 1.0) * u[i]
-                for p in range(A.indptr[i], A.indptr[i + 1]):
-                    j = A.indices[p]
-                    if position[j] < 0:
-                        position[j] = n
-                        touched[n] = j
-                        n += 1
-                    v[j] -= step * A.values[p] * u[i]
+            for p in range(A.indptr[i], A.indptr[i + 1]):
+                j = A.indices[p]
+                if position[j] < 0:
+                    position[j] = n
+                    touched[n] = j
+                    n += 1
         for k in range(n):
             i = touched[k]
-            u[i] += v[i]
-            v[i] = 0.0
-    kept = 0.1 * threshold
+            d = A.diagonal[i] + 1.0
+            for b in range(TOGETHER):
+                row[b] = d * u[i, b]
+            for p in range(A.indptr[i], A.indptr[i + 1]):
+                j, weight = A.indices[p], A.values[p]
+                for b in range(TOGETHER):
+                    row[b] += weight * u[j, b]
+            for b in range(TOGETHER):
+                v[i, b] = u[i, b] - factor * row[b]
+        for k in range(n):
+            i = touched[k]
+            top = v[i, 0]
+            for b in range(TOGETHER):
+                u[i, b] = v[i, b]
+                top = max(top, v[i, b])
+            hottest[k] = top
+    for k in range(n):
+        position[touched[k]] = -1
+        for b in range(TOGETHER):
+            u[touched[k], b] = 0
+            v[touched[k], b] = 0
+    kept = threshold
     if n > most:
-        kept = max(kept, np.sort(u[touched[:n]])[n - most])
+        kept = max(kept, np.sort(hottest[:n])[n - most])
     count = 0
     for k in range(n):
-        i = touched[k]
-        keep = u[i] > kept or k < nodes.size
-        u[i], position[i] = 0.0, -1
-        if keep:
-            touched[count] = i
+        if hottest[k] >= kept or k < nodes.size:
+            touched[count] = touched[k]
             count += 1
-    return np.sort(touched[:count]), max(kept, threshold)
+    return np.sort(touched[:count]), kept
 
 
 @_compiled
@@ -195,53 +226,49 @@ def heat_columns(
     A: Operator,
     nodes: Ints,
     rows: Ints,
-    c: Array,
-    threshold: float,
+    c: Block,
+    least: float,
     position: NDArray[np.int32],
-    diagonals: Array,
-) -> tuple[Ints, NDArray[np.int32], Array]:
-    """The columns of ``p_q(L)``, q = 1..Q, at ``nodes``, and the diagonals of every ``T_k``.
+    lent: Block,
+) -> tuple[Ints, NDArray[np.int32], Block]:
+    """The columns of ``p_s(L)``, s = 1..S, at ``nodes``: ``(counts, rows, values)``.
 
-    Returns them node by node: ``(counts, rows, values (n, Q))``, entries at most ``threshold`` in
-    size left out.  ``diagonals`` (K + 1, N) is written at the nodes.
+    Column by column, the scales of a node side by side; entries below ``least`` in size are left
+    out, but for the diagonal.  ``lent`` is to work on.
     """
-    K, Q = c.shape[0] - 1, c.shape[1]
+    K, S = c.shape[0] - 1, c.shape[1]
+    n = rows.size + 1
     local = _restrict(A, rows, position)
-    V = np.zeros((3, rows.size + 1, WIDTH), A.values.dtype)
-    out = np.zeros((Q, rows.size, WIDTH), A.values.dtype)
+    V = lent[: 3 * n * WIDTH].reshape(3, n, WIDTH)
+    Y = lent[3 * n * WIDTH : (3 + S) * n * WIDTH].reshape(S, n, WIDTH)
+    V[:] = 0
+    Y[:] = 0
     for b in range(nodes.size):
         V[0, position[nodes[b]], b] = 1.0
     for k in range(K + 1):
         if k > 0:
             _ascend(local, k, V)
         X = V[k % 3]
-        for b in range(nodes.size):
-            diagonals[k, nodes[b]] = X[position[nodes[b]], b]
-        for q in range(Q):
-            weight = c[k, q]
+        for s in range(S):
+            weight = c[k, s]
             for r in range(rows.size):
                 for b in range(WIDTH):
-                    out[q, r, b] += weight * X[r, b]
-    counts = np.zeros(nodes.size, np.int64)
-    keep = np.zeros((rows.size, WIDTH), np.bool_)
-    for b in range(nodes.size):
-        keep[position[nodes[b]], b] = Q > 0  # the diagonal, however small
-    for r in range(rows.size):
-        for b in range(nodes.size):
-            for q in range(Q):
-                if abs(out[q, r, b]) > threshold:
-                    keep[r, b] = True
-            counts[b] += keep[r, b]
-    total = counts.sum()
-    where, values = np.empty(total, np.int32), np.empty((total, Q))
-    n = 0
-    for b in range(nodes.size):
+                    Y[s, r, b] += weight * X[r, b]
+    counts = np.zeros(nodes.size * S, np.int64)
+    for s in range(S):
         for r in range(rows.size):
-            if keep[r, b]:
-                where[n] = rows[r]
-                for q in range(Q):
-                    values[n, q] = out[q, r, b]
-                n += 1
+            for b in range(nodes.size):
+                if abs(Y[s, r, b]) >= least or rows[r] == nodes[b]:
+                    counts[b * S + s] += 1
+    at = np.cumsum(counts) - counts
+    where = np.empty(counts.sum(), np.int32)
+    values = np.empty(where.size, lent.dtype)
+    for s in range(S):
+        for r in range(rows.size):
+            for b in range(nodes.size):
+                if abs(Y[s, r, b]) >= least or rows[r] == nodes[b]:
+                    where[at[b * S + s]], values[at[b * S + s]] = rows[r], Y[s, r, b]
+                    at[b * S + s] += 1
     position[rows] = -1
     return counts, where, values
 
@@ -251,44 +278,35 @@ def columns_gradient(
     A: Operator,
     nodes: Ints,
     rows: Ints,
-    u: Block,
-    v: Block,
-    weight: Array,
+    c: Block,
     edges: Edges,
-    factor: float,
+    P: Block,
     position: NDArray[np.int32],
+    lent: Block,
     g: Array,
+    modes: Array,
 ) -> None:
-    """Add ``factor`` times the gradient of ``sum_s sum_i weight_si [p_s(L(w))]_ii`` to ``g``.
+    """Add the gradient of ``sum_s sum_i <P_is, [p_s(L(w))]_i>`` to ``g``, i over the nodes of a patch.
 
-    The sum is over the ``nodes``: ``<I, sum_s p_s(L) diag(weight_s)>`` on the columns of the patch.
-    ``u`` and ``v`` are those of `gradient_factors`: a few products in place of one a degree.
+    ``P`` (n, S, rows) are the slopes of a function in the entries of the columns.  ``modes[k, s]``
+    grows by ``sum_i <P_is, [T_k]_i>``.
     """
-    K, rank = u.shape
-    S, n = v.shape[0], rows.size + 1
+    K, S = c.shape[0] - 1, c.shape[1]
+    n = rows.size + 1
+    size = n * WIDTH
     local = _restrict(A, rows, position)
     near = _restrict_edges(edges, rows, position)
-    V = np.zeros((3, n, WIDTH), A.values.dtype)
-    Z = np.zeros((rank, n, WIDTH), A.values.dtype)
-    Y = np.zeros((rank, n, WIDTH), A.values.dtype)
-    own = np.zeros((rank, WIDTH), A.values.dtype)
+    B = lent[: (K + 1) * size].reshape(K + 1, n, WIDTH)
+    V = lent[(K + 1) * size : (K + 4) * size].reshape(3, n, WIDTH)
+    H = lent[(K + 4) * size : (K + 4 + S) * size].reshape(S, n, WIDTH)
+    unit = lent[(K + 4 + S) * size : (K + 5 + S) * size].reshape(n, WIDTH)
+    H[:] = 0
+    unit[:] = 0
     for b in range(nodes.size):
-        V[0, position[nodes[b]], b] = 1.0
-    for k in range(K):
-        if k > 0:
-            _ascend(local, k, V)
-        X = V[k % 3]
-        for r in range(rank):
-            for b in range(nodes.size):
-                total = 0.0
-                for s in range(S):
-                    total += v[s, k, r] * weight[s, nodes[b]]
-                own[r, b] = total
-            share = u[k, r]
-            for i in range(n):
-                for b in range(WIDTH):
-                    Z[r, i, b] += share * X[i, b]
-                    Y[r, i, b] += own[r, b] * X[i, b]
-    for r in range(rank):
-        _edge_sums(near[0], near[1], near[2], Z[r], Y[r], factor * A.inverse, g)
+        unit[position[nodes[b]], b] = 1.0
+        for s in range(S):
+            for r in range(rows.size):
+                H[s, r, b] = P[b, s, r]
+    clenshaw(local, c, H, B, B[0])
+    bilinear_gradient(local, K, near, B, unit, V, 1.0, g, H, modes)
     position[rows] = -1

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from heatgraph.graph import CandidateEdges, Graph
-from heatgraph.kernels.chebyshev import WIDTH, adjoint, clenshaw
+from heatgraph.kernels.chebyshev import WIDTH, clenshaw
 from heatgraph.kernels.layout import Layout
 from heatgraph.learners.parameters import HeatParameters
 from heatgraph.objective.heat import Signals
-from heatgraph.objective.sparse import FEW_NODES, SparseDictionary, SparseObjective
+from heatgraph.objective.sparse import Codes, SparseDictionary, SparseObjective
 from heatgraph.selection.penalties import units_of
 from heatgraph.solvers.certify import (
     SETTLED,
@@ -29,7 +29,8 @@ from heatgraph.solvers.heat import solve_heat
 from heatgraph.solvers.keeping import FORGETFUL, Keeper
 from heatgraph.solvers.majorise import PENALTIES, ROUNDS
 from heatgraph.solvers.result import Monitor, Status
-from heatgraph.solvers.sparse_signals import Codes, SparseSignals
+from heatgraph.solvers.neighbourhoods import LANES
+from heatgraph.solvers.sparse_signals import SparseSignals, absolute, as_rows
 
 __all__ = [
     "GAP",
@@ -47,9 +48,9 @@ GAP = 0.01  # relative fall of the objective that no pair may promise, for a cer
 PRICED_NODES = 30_000  # past this, all pairs are too many to look at
 ROUNDS_OF_PRICING = 12
 ENTRIES = 50_000_000  # sources beyond this are kept sparse
-TYPICAL_ROWS = 500  # that heat from one patch reaches
+REACH = 1e-5  # heat below this is left out of an atom
+TYPICAL_ROWS = 200  # that one atom reaches
 RANK = 8  # of the gradient over all pairs
-THOROUGH = 300  # proximal steps for further signals, where they are not coded exactly
 ALPHA = 0.1  # of the trace of one source
 BETA = 1e-3  # in the units of `units_of`
 
@@ -77,6 +78,7 @@ def fit_large(
         tol=TOLERANCE[np.dtype(dtype)],
         dtype=dtype,
         n_threads=p.n_jobs,
+        reach=REACH,
     )
     ensemble = SparseSignals(layout, _in_memory(p.signals), dtype, p.n_jobs)
     how: dict[str, Any] = {
@@ -148,16 +150,14 @@ def typical_atom(p: HeatParameters) -> float:
     signal it does not grow with the number of sources.
     """
     layout = Layout.of(p.candidates)
-    objective = SparseObjective(layout, 0.0, 0.0, unit_atoms=True, tol=1e-4, n_threads=p.n_jobs)
-    ensemble = SparseSignals(layout, _in_memory(p.signals))
+    objective = SparseObjective(
+        layout, 0.0, 0.0, unit_atoms=True, tol=1e-4, dtype=p.dtype, n_threads=p.n_jobs
+    )
+    ensemble = SparseSignals(layout, _in_memory(p.signals), p.dtype)
     D = objective.dictionary(p.w, p.starts[0])
-    S, N = D.omega.shape
-    V, Q = np.empty((3, N, WIDTH)), np.empty((S, N, WIDTH))
-    sizes = []
-    for block in ensemble.blocks:
-        adjoint(D.operator, D.heat.c, block, V, Q)
-        sizes.append(np.max(np.abs(Q) / D.omega[:, :, None], axis=(0, 1)))
-    return float(np.median(np.concatenate(sizes)[: ensemble.n_signals]))
+    omega = D.omega.T.reshape(-1, 1)
+    largest = [np.max(np.abs(Q) / omega, axis=0) for Q in ensemble.correlations(D, ensemble.rows)]
+    return float(np.median(np.concatenate(largest)))
 
 
 def memory_needed(p: HeatParameters) -> int:
@@ -165,10 +165,11 @@ def memory_needed(p: HeatParameters) -> int:
     N, M = p.candidates.n_nodes, _n_signals(p)
     S, item = p.starts[0].size, np.dtype(p.dtype).itemsize
     signals = N * M * (16 + item)
-    work = p.n_jobs * N * WIDTH * item * (30 + 2 * S)
-    gram = 2 * N * TYPICAL_ROWS * (4 + 8 * S * (S + 1) // 2) if N <= FEW_NODES else 0
+    signals += N * M * item  # residuals
+    work = p.n_jobs * N * WIDTH * 8 * 4 * S
+    atoms = 2 * N * S * TYPICAL_ROWS * (4 + item)
     factors = 2 * 4 * RANK * N * M if _is_priced(p) else 0
-    return int(signals + max(work + gram, factors) + p.candidates.n_edges * 8 * 40)
+    return int(signals + max(work + atoms, factors) + p.candidates.n_edges * 8 * 40)
 
 
 def _n_signals(p: HeatParameters) -> int:
@@ -208,10 +209,8 @@ def large_sources(fit: Certified, scale_of: NDArray[np.intp], unit: float) -> An
     codes: Codes = fit.solution.codes
     layout = fit.objective.layout
     n_scales, S = int(scale_of.max()) + 1, scale_of.size
-    signal = np.concatenate([b * WIDTH + block.signal for b, block in enumerate(codes)])
-    where = np.concatenate([block.where for block in codes])
-    what = np.concatenate([block.what for block in codes]) * unit
-    at = (signal, scale_of[where % S], layout.order[where // S])
+    where, what = codes.where, codes.what * unit
+    at = (codes.signal, scale_of[where % S], layout.order[where // S])
     shape = (fit.ensemble.n_signals, n_scales, layout.n_nodes)
     if np.prod(shape, dtype=np.float64) > ENTRIES:
         return sparse.coo_array((what, at), shape=shape)
@@ -240,6 +239,7 @@ class LargeModel:
             self.unit_atoms,
             tol=TOLERANCE[np.dtype(np.float64)],
             n_threads=self.n_threads,
+            reach=REACH,
         )
         return objective, objective.dictionary(np.asarray(self.graph.weights), self.tau)
 
@@ -247,13 +247,13 @@ class LargeModel:
         """The sources of signals (M, S N), with the duality gap of the last lasso of each."""
         objective, D = self._problem(alpha)
         layout = objective.layout
-        ensemble = SparseSignals(layout, signals, np.float64, self.n_threads, THOROUGH)
-        codes, _ = ensemble.code(objective, D, ensemble.silence(D.n_atoms), None)
+        ensemble = SparseSignals(layout, signals, np.float64, self.n_threads)
+        codes, R = ensemble.encode(objective, D, ensemble.silence(D.n_atoms))
         discount = None
         for _ in range(ROUNDS if self.penalty == "log" else 0):
             discount, _ = ensemble.discount(D, codes, alpha)
-            codes, _ = ensemble.code(objective, D, codes, discount)
-        value, gap = _gaps(objective, D, ensemble, codes, discount)
+            codes, R = ensemble.encode(objective, D, codes, discount)
+        value, gap = _gaps(objective, D, ensemble, codes, R, discount)
         H = ensemble.whole(codes, self.tau.size)
         rows = np.ascontiguousarray(H.transpose(2, 0, 1)).reshape(ensemble.n_signals, -1)
         return Coding(rows, value, gap)
@@ -279,26 +279,22 @@ def _gaps(
     D: SparseDictionary,
     ensemble: SparseSignals,
     codes: Codes,
+    R: NDArray[Any],
     discount: Codes | None,
 ) -> tuple[Array, Array]:
-    """The value and the duality gap of every signal's lasso, by the kernels themselves."""
-    S, N = D.omega.shape
-    values, gaps = [], []
+    """The value and the duality gap of every signal's lasso.
+
+    The dual point is the residual, shortened until no atom's correlation exceeds its penalty.
+    """
     penalty = objective.alpha * D.omega.T.ravel()
-    V, Q = np.empty((3, N, WIDTH)), np.empty((S, N, WIDTH))
-    for b, block in enumerate(codes):
-        R = ensemble.residual(D, block, b)
-        adjoint(D.operator, D.heat.c, R, V, Q)
-        a = penalty * (
-            np.ones((WIDTH, 1)) if discount is None else discount[b].rows(D.n_atoms, 1.0)
-        )
-        q = np.abs(2.0 * Q.transpose(2, 1, 0).reshape(WIDTH, -1))
-        h = np.abs(block.rows(D.n_atoms))
-        theta = np.min(np.where(q > a, a / np.maximum(q, 1e-300), 1.0), axis=1)
-        rr = np.einsum("nb,nb->b", R, R)
-        rx = np.einsum("nb,nb->b", R, ensemble.blocks[b])
-        primal = rr + np.sum(a * h, axis=1)
-        values.append(primal)
-        gaps.append(np.maximum(primal - (2.0 * theta * rx - theta * theta * rr), 0.0))
-    M = ensemble.n_signals
-    return np.concatenate(values)[:M], np.concatenate(gaps)[:M]
+    theta = []
+    for k, Q in enumerate(ensemble.correlations(D, R)):
+        q, some = 2.0 * np.abs(Q.T), slice(k * LANES, (k + 1) * LANES)
+        a = penalty * (1.0 if discount is None else as_rows(discount, some, D.n_atoms, 1.0))
+        theta.append(np.min(np.where(q > a, a / np.maximum(q, 1e-300), 1.0), axis=1))
+    shrink = np.concatenate(theta)
+    rr = np.einsum("mn,mn->m", R, R)
+    rx = np.einsum("mn,mn->m", R, ensemble.rows)
+    sizes = absolute(codes, discount, D.n_atoms) * penalty[codes.where]
+    primal = rr + np.bincount(codes.signal, sizes, ensemble.n_signals)
+    return primal, np.maximum(primal - (2.0 * shrink * rx - shrink * shrink * rr), 0.0)

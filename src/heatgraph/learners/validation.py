@@ -180,26 +180,34 @@ def start_near(candidates: CandidateEdges, X: Array) -> Array:
     """Weights on each node's nearest candidates, nothing on the others.
 
     Heat on all candidates alike would be everywhere at once, and no column of its kernel short.
-    An edge between nodes of ``d_i`` and ``d_j`` such neighbours weighs ``1 / sqrt(d_i d_j)``: some
-    nodes are near to very many, and the largest degree sets what every step costs.
+    So an edge starts where both ends count each other among their nearest in direction, or one is
+    the other's nearest of all: a few pairs of far nodes would carry heat across the graph.  Between
+    nodes of ``d_i`` and ``d_j`` such neighbours it weighs ``1 / sqrt(d_i d_j)``: the largest degree
+    sets what every step costs.
     """
-    N = candidates.n_nodes
-    rows = np.nan_to_num(X.T)
-    distance = np.empty(candidates.n_edges)
-    for part in np.array_split(np.arange(distance.size), max(1, distance.size // 100_000)):
+    N, n = candidates.n_nodes, candidates.n_edges
+    rows = _directions(X)
+    distance = np.empty(n)
+    for part in np.array_split(np.arange(n), max(1, n // 100_000)):
         difference = rows[candidates.i[part]] - rows[candidates.j[part]]
         distance[part] = np.einsum("em,em->e", difference, difference)
     ends = np.concatenate([candidates.i, candidates.j])
-    twice = np.concatenate([distance, distance])
-    by = np.lexsort((twice, ends))
+    by = np.lexsort((np.concatenate([distance, distance]), ends))
     starts = np.searchsorted(ends[by], np.arange(N))
-    rank = np.arange(by.size) - starts[ends[by]]
-    near = np.zeros(candidates.n_edges, dtype=bool)
-    near[by[rank < NEAREST] % candidates.n_edges] = True
+    rank = np.empty(2 * n, dtype=np.intp)
+    rank[by] = np.arange(2 * n) - starts[ends[by]]
+    near = (np.maximum(rank[:n], rank[n:]) < NEAREST) | (np.minimum(rank[:n], rank[n:]) == 0)
     count = candidates.degrees(near.astype(np.float64))
     w = near / np.sqrt(np.maximum(count[candidates.i] * count[candidates.j], 1.0))
     start: Array = w * (0.5 * N / w.sum())
     return start
+
+
+def _directions(X: Array) -> Array:
+    """What each node showed (N, M), of length 1; missing entries and silent nodes zero."""
+    rows = np.nan_to_num(X.T)
+    size = np.linalg.norm(rows, axis=1, keepdims=True)
+    return np.divide(rows, size, out=np.zeros_like(rows, dtype=np.float64), where=size > 0.0)
 
 
 def columns_of(parameter: str, graph: Graph, n: int, names: Names) -> NDArray[np.intp]:

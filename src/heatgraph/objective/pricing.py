@@ -14,7 +14,13 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from heatgraph.kernels.chebyshev import WIDTH, Operator, _ascend, gradient_factors
+from heatgraph.kernels.chebyshev import (
+    WIDTH,
+    Operator,
+    _ascend,
+    gradient_factors,
+    heat_polynomial,
+)
 from heatgraph.kernels.patches import _restrict
 from heatgraph.objective.sparse import SparseDictionary, SparseMoments, SparseObjective
 
@@ -188,7 +194,8 @@ class _NearPart:
     def of(
         cls, objective: SparseObjective, D: SparseDictionary, moments: SparseMoments
     ) -> _NearPart:
-        u, v = gradient_factors(D.twice.c, RANK_TOL)
+        twice = heat_polynomial(2.0 * D.tau, 1.0 / D.operator.inverse, objective.tol)
+        u, v = gradient_factors(twice.c, RANK_TOL)
         weight = moments.c / (2.0 * D.omega)
         part = cls(objective, D, u, v, weight, np.zeros(objective.layout.n_nodes))
         for patch in D.patches:

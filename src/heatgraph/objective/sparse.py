@@ -1,35 +1,72 @@
-"""The objective of LearnHeat with no array of all pairs: the same value, the same gradients."""
+"""The objective of LearnHeat with no array of all pairs: the same value, the same gradients.
+
+Atoms are columns of the heat kernel, sparse, found a patch of neighbouring nodes at a time.  The
+fit and the norms of the atoms are functions of these columns, so that one derivative of the columns
+in the edge weights gives the whole gradient, whatever the number of signals.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import combinations_with_replacement
-from typing import Any
+from threading import local
+from typing import Any, NamedTuple
 
+import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from heatgraph.graph.candidates import CandidateEdges
-from heatgraph.kernels.chebyshev import (
-    Operator,
-    Polynomial,
-    gradient_factors,
-    heat_polynomial,
-)
+from heatgraph.kernels.chebyshev import WIDTH, Operator, Polynomial, heat_polynomial
 from heatgraph.kernels.layout import Layout
-from heatgraph.kernels.patches import columns_gradient, heat_columns, make_patches, reached_rows
+from heatgraph.kernels.patches import (
+    TOGETHER,
+    columns_gradient,
+    heat_columns,
+    make_patches,
+    reached_rows,
+)
 from heatgraph.kernels.pool import in_groups, run_threads
 from heatgraph.objective.heat import spread
 
-__all__ = ["Patch", "SparseDictionary", "SparseMoments", "SparseObjective"]
+__all__ = [
+    "Codes",
+    "Patch",
+    "SparseAtoms",
+    "SparseDictionary",
+    "SparseMoments",
+    "SparseObjective",
+]
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
+Block = NDArray[Any]
 
-FEW_NODES = 3000  # up to here every row that heat reaches is looked at, and sources are exact
-RIDGE = 4.0  # on the Gram matrix, in units of the tolerance
-REACH = 1e-4  # beyond that, those where it is above this
-MOST_ROWS = 1500  # and no more than the hottest of them
+MOST_ROWS = 1500  # that are looked at from one patch, the hottest
+
+_compiled = numba.njit(cache=True, nogil=True)
+
+
+class Codes(NamedTuple):
+    """Those of signal ``m`` are ``what[indptr[m]:indptr[m + 1]]``, at the atoms ``where[...]``.
+
+    An atom is ``node * S + s``, nodes in the order of the layout.
+    """
+
+    indptr: Ints
+    where: Ints
+    what: Array
+
+    @property
+    def signal(self) -> Ints:
+        return np.repeat(np.arange(self.indptr.size - 1), np.diff(self.indptr))
+
+
+class SparseAtoms(NamedTuple):
+    """Atom ``k`` is ``values[indptr[k]:indptr[k + 1]]`` at the nodes ``rows[...]``."""
+
+    indptr: Ints
+    rows: NDArray[np.int32]
+    values: Block
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,56 +82,65 @@ class Patch:
 class SparseDictionary:
     """Everything that depends on the graph and the scales but not on the signals.
 
-    Nodes are in the order of the layout.  ``omega`` (S, N); ``near`` lists for every node the
-    nodes that its atoms overlap with, ``gram`` (n, P) the entries for each pair of scales (P = 0
-    on large graphs);
-    ``diagonals`` (K + 1, N) are those of the Chebyshev polynomials.
+    Nodes are in the order of the layout.  ``omega`` (S, N).
     """
 
     operator: Operator
     narrow: Operator
     tau: Array
     heat: Polynomial
-    twice: Polynomial
     patches: tuple[Patch, ...]
+    atoms: SparseAtoms
     omega: Array
-    diagonals: Array
-    near: tuple[Ints, NDArray[np.int32]]
-    gram: Array
 
     @property
     def n_atoms(self) -> int:
         return self.omega.size
 
     @property
-    def has_gram(self) -> bool:
-        return bool(self.gram.shape[1] > 0)
-
-    @property
     def threshold(self) -> float:
-        """What is left out of an atom is below this; the tolerance, unless heat is everywhere."""
+        """What is left out of an atom is below this."""
         return max(patch.threshold for patch in self.patches)
 
 
 @dataclass(frozen=True, eq=False)
 class SparseMoments:
-    """Sums over signals: the fit and its gradient on the candidates, ``<T_k R, H_s>``, ``|H_s|``.
+    """Sums over signals: the fit, ``c`` (S, N) the sum of ``|H_s|``, and what depends on them.
 
-    ``gradient`` (E,), ``modes`` (K + 1, S), ``c`` (S, N) as in the dense objective.
+    ``gradient`` (E,) and ``slopes`` (S,) are those of fit and sparsity together, in the weights
+    and in the scales.
     """
 
     fit: float
-    gradient: Array
-    modes: Array
     c: Array
+    gradient: Array
+    slopes: Array
+
+
+class _Workspace(local):
+    """Memory that a thread keeps from one patch to the next."""
+
+    def __init__(self) -> None:
+        self.lent: Block = np.empty(0)
+        self.position = np.empty(0, np.int32)
+
+    def take(self, size: int, N: int, dtype: Any) -> tuple[Block, NDArray[np.int32]]:
+        if self.lent.size < size or self.lent.dtype != dtype:
+            self.lent = np.empty(size, dtype)
+        if self.position.size != N:
+            self.position = np.full(N, -1, np.int32)
+        return self.lent, self.position
+
+
+_workspace = _Workspace()
 
 
 @dataclass(frozen=True, eq=False)
 class SparseObjective:
     """``||X - sum_s E_s H_s||^2 + alpha sum omega_si |H_sim| + beta ||L||_F^2``, matrix-free.
 
-    ``tol`` bounds the error of every ``exp(-tau L)``; ``dtype`` is the precision of the work on
-    blocks, not that of the sums over them.
+    ``tol`` bounds the error of the polynomials, ``reach`` what is left out of an atom (as small as
+    ``tol`` unless given); ``dtype`` is the precision of the atoms, not that of sums over them.
     """
 
     layout: Layout
@@ -104,6 +150,7 @@ class SparseObjective:
     tol: float = 1e-8
     dtype: Any = np.float64
     n_threads: int = 1
+    reach: float = 0.0
 
     @property
     def candidates(self) -> CandidateEdges:
@@ -117,85 +164,109 @@ class SparseObjective:
     def dictionary(self, w: Array, tau: Array) -> SparseDictionary:
         N, S = self.layout.n_nodes, tau.size
         operator = self.layout.operator(w)
-        a = 1.0 / operator.inverse
-        pairs = list(combinations_with_replacement(range(S), 2))
-        times = np.array([tau[s] + tau[t] for s, t in pairs])
-        sums = heat_polynomial(times, a, self.tol)
-        own = [pairs.index((s, s)) for s in range(S)]
-        twice = Polynomial(
-            np.ascontiguousarray(sums.c[:, own]), np.ascontiguousarray(sums.slope[:, own])
-        )
-        patches = self._patches(operator, float(times.max()))
-        diagonals = np.empty((sums.degree + 1, N))
         narrow = operator._replace(
             values=operator.values.astype(self.dtype),
             diagonal=operator.diagonal.astype(self.dtype),
         )
-        # Past some size the Gram matrix would be most of the memory, and sources are found without.
-        kept = sums.c if N <= FEW_NODES else sums.c[:, :0]
-        near, gram = self._columns(narrow, patches, kept.astype(self.dtype), diagonals)
-        if gram.size:
-            # The Gram matrix is singular, and its error of the order of the tolerance: without
-            # this, sources could grow without bound along what the error makes negative.
-            own_entry = near[1] == np.repeat(np.arange(N), np.diff(near[0]))
-            gram[np.ix_(own_entry, own)] += RIDGE * self.tol
+        heat = heat_polynomial(tau, 1.0 / operator.inverse, self.tol)
+        patches = self._patches(narrow, float(tau.max()))
+        atoms = self._atoms(narrow, patches, heat.c.astype(self.dtype))
         omega = np.ones((S, N))
         if self.unit_atoms:
-            omega = np.sqrt(np.maximum(twice.c.T @ diagonals, self.tol))
-        heat = heat_polynomial(tau, a, self.tol)
-        return SparseDictionary(
-            operator, narrow, tau, heat, twice, patches, omega, diagonals, near, gram
-        )
+            size = _norms(atoms)
+            omega = np.ascontiguousarray(np.maximum(size, self.tol).reshape(N, S).T)
+        return SparseDictionary(operator, narrow, tau, heat, patches, atoms, omega)
 
     def _patches(self, operator: Operator, t: float) -> tuple[Patch, ...]:
-        N = self.layout.n_nodes
-        most = N if N <= FEW_NODES else MOST_ROWS
-        reach = self.tol if N <= FEW_NODES else max(self.tol, REACH)
+        N, reach = self.layout.n_nodes, max(self.tol, self.reach)
         weights = -operator.values / operator.inverse
-        number = make_patches(operator.indptr, operator.indices, weights)
+        number = make_patches(operator.indptr, operator.indices, weights, WIDTH)
         by = np.argsort(number, kind="stable").astype(np.int64)
-        starts = np.flatnonzero(np.diff(number[by], prepend=-1))
 
         def reached(group: Any) -> list[Patch]:
-            u, v = np.zeros(N), np.zeros(N)
-            position = np.full(N, -1, dtype=np.int32)
+            _, position = _workspace.take(0, N, self.dtype)
+            size = (N, TOGETHER)
+            lent = np.zeros(size, self.dtype), np.zeros(size, self.dtype), position
             return [
-                Patch(nodes, *reached_rows(operator, nodes, t, reach, most, u, v, position))
+                Patch(nodes, *reached_rows(operator, nodes, t, reach, MOST_ROWS, *lent))
                 for nodes in group
             ]
 
-        groups = in_groups(np.split(by, starts[1:]))
-        return tuple(
-            patch for part in run_threads(reached, groups, self.n_threads) for patch in part
-        )
+        groups = in_groups(np.split(by, np.flatnonzero(np.diff(number[by])) + 1))
+        parts = run_threads(reached, groups, self.n_threads)
+        return tuple(patch for part in parts for patch in part)
 
-    def _columns(
-        self, operator: Operator, patches: tuple[Patch, ...], c: Array, diagonals: Array
-    ) -> tuple[tuple[Ints, NDArray[np.int32]], Array]:
-        N = self.layout.n_nodes
+    def _atoms(self, narrow: Operator, patches: tuple[Patch, ...], c: Block) -> SparseAtoms:
+        N, S = self.layout.n_nodes, c.shape[1]
+        least = max(self.tol, self.reach)
 
-        def columns(group: Any) -> list[tuple[Ints, NDArray[np.int32], Array]]:
-            position = np.full(N, -1, dtype=np.int32)
-            return [
-                heat_columns(
-                    operator, patch.nodes, patch.rows, c, patch.threshold, position, diagonals
-                )
-                for patch in group
-            ]
+        def columns(group: Any) -> list[tuple[Ints, NDArray[np.int32], Block]]:
+            out = []
+            for patch in group:
+                size = (3 + S) * (patch.rows.size + 1) * WIDTH
+                lent, position = _workspace.take(size, N, self.dtype)
+                out.append(heat_columns(narrow, patch.nodes, patch.rows, c, least, position, lent))
+            return out
 
         groups = in_groups(patches)
         found = [part for group in run_threads(columns, groups, self.n_threads) for part in group]
-        listed = [patch for group in groups for patch in group]
-        nodes = np.concatenate([patch.nodes for patch in listed])
+        nodes = np.concatenate([patch.nodes for group in groups for patch in group])
+        atoms = (nodes[:, None] * S + np.arange(S)).ravel()
         counts = np.concatenate([part[0] for part in found])
-        ends = np.cumsum(counts)
-        by = np.argsort(nodes)
-        indptr = np.zeros(N + 1, dtype=np.int64)
+        by = np.argsort(atoms)
+        indptr = np.zeros(N * S + 1, dtype=np.int64)
         np.cumsum(counts[by], out=indptr[1:])
-        rows = np.concatenate([part[1] for part in found])
-        values = np.concatenate([part[2] for part in found])
-        take = _ranges((ends - counts)[by], counts[by])
-        return (indptr, rows[take]), values[take]
+        take = _ranges((np.cumsum(counts) - counts)[by], counts[by])
+        rows = np.concatenate([part[1] for part in found])[take]
+        return SparseAtoms(indptr, rows, np.concatenate([part[2] for part in found])[take])
+
+    def moments(
+        self, D: SparseDictionary, R: Block, codes: Codes, absolute: Array
+    ) -> SparseMoments:
+        """The sums at ``codes`` whose residuals are ``R`` (M, N), zero where nothing was observed.
+
+        ``absolute`` are the sizes of the codes, as the penalty counts them.  The columns' slopes
+        are ``-2 sum_m R_m H_sim`` of the fit, and ``alpha c_si / omega_si`` times the atom itself
+        of its norm.
+        """
+        S, N = D.omega.shape
+        c = np.bincount(codes.where, absolute, S * N)
+        by = np.argsort(codes.where, kind="stable")
+        starts = np.searchsorted(codes.where[by], np.arange(S * N + 1))
+        by_atom = starts, codes.signal[by], codes.what[by]
+        own = np.zeros(S * N)
+        if self.unit_atoms:
+            own = self.alpha * c / D.omega.T.ravel()
+        coefficients = D.heat.c.astype(self.dtype)
+        K = D.heat.degree
+
+        def part(group: Any) -> tuple[Array, Array]:
+            g, modes = np.zeros(self.candidates.n_edges), np.zeros((K + 1, S))
+            for patch in group:
+                size = (K + 5 + S) * (patch.rows.size + 1) * WIDTH
+                lent, position = _workspace.take(size, N, self.dtype)
+                P = _slopes(D.atoms, patch.nodes, patch.rows, *by_atom, R, own, position)
+                columns_gradient(
+                    D.narrow,
+                    patch.nodes,
+                    patch.rows,
+                    coefficients,
+                    self.layout.both,
+                    P,
+                    position,
+                    lent,
+                    g,
+                    modes,
+                )
+            return g, modes
+
+        parts = run_threads(part, in_groups(D.patches), self.n_threads)
+        return SparseMoments(
+            float(np.einsum("mn,mn->", R, R, dtype=np.float64)),
+            c.reshape(N, S).T,
+            np.sum([g for g, _ in parts], axis=0),
+            np.sum(D.heat.slope * np.sum([modes for _, modes in parts], axis=0), axis=0),
+        )
 
     def spread(self, w: Array) -> tuple[float, Array]:
         return spread(self.candidates, self.beta, w)
@@ -206,41 +277,10 @@ class SparseObjective:
 
     def gradient_w(self, D: SparseDictionary, w: Array, moments: SparseMoments) -> Array:
         gradient: Array = moments.gradient + self.spread(w)[1]
-        if not self.unit_atoms:
-            return gradient
-        N, weight = self.layout.n_nodes, moments.c / (2.0 * D.omega)
-        u, v = (f.astype(self.dtype) for f in gradient_factors(D.twice.c, self.tol))
-
-        def part(group: Any) -> Array:
-            g = np.zeros(self.candidates.n_edges)
-            position = np.full(N, -1, dtype=np.int32)
-            for patch in group:
-                columns_gradient(
-                    D.narrow,
-                    patch.nodes,
-                    patch.rows,
-                    u,
-                    v,
-                    weight,
-                    self.layout.both,
-                    self.alpha,
-                    position,
-                    g,
-                )
-            return g
-
-        for g in run_threads(part, in_groups(D.patches), self.n_threads):
-            gradient += g
         return gradient
 
     def gradient_tau(self, D: SparseDictionary, moments: SparseMoments) -> Array:
-        """``-2 <R, dp_s H_s>``, plus the slope of the penalty, ``omega^2`` being at ``2 tau``."""
-        fit: Array = -2.0 * np.sum(D.heat.slope * moments.modes, axis=0)
-        if not self.unit_atoms:
-            return fit
-        slopes = D.twice.slope.T @ D.diagonals
-        penalty: Array = np.sum(moments.c * slopes / D.omega, axis=1)
-        return fit + self.alpha * penalty
+        return moments.slopes
 
 
 def _ranges(starts: Ints, counts: Ints) -> Ints:
@@ -249,3 +289,48 @@ def _ranges(starts: Ints, counts: Ints) -> Ints:
     offsets = np.repeat(starts - np.append(0, np.cumsum(counts)[:-1]), counts)
     ranges: Ints = np.arange(total) + offsets
     return ranges
+
+
+@_compiled
+def _norms(atoms: SparseAtoms) -> Array:
+    norms = np.zeros(atoms.indptr.size - 1)
+    for k in range(norms.size):
+        total = 0.0
+        for p in range(atoms.indptr[k], atoms.indptr[k + 1]):
+            total += float(atoms.values[p]) ** 2
+        norms[k] = np.sqrt(total)
+    return norms
+
+
+@_compiled
+def _slopes(
+    atoms: SparseAtoms,
+    nodes: Ints,
+    rows: Ints,
+    starts: Ints,
+    signal: Ints,
+    what: Array,
+    R: Block,
+    own: Array,
+    position: NDArray[np.int32],
+) -> Block:
+    """The slope of fit and sparsity in the entries of the columns of a patch, (n, S, rows)."""
+    S = own.size // R.shape[1]
+    P = np.empty((nodes.size, S, rows.size), R.dtype)
+    line = np.empty(rows.size)
+    for r in range(rows.size):
+        position[rows[r]] = r
+    for b in range(nodes.size):
+        for s in range(S):
+            k = nodes[b] * S + s
+            line[:] = 0.0
+            for p in range(atoms.indptr[k], atoms.indptr[k + 1]):
+                line[position[atoms.rows[p]]] = own[k] * atoms.values[p]
+            for p in range(starts[k], starts[k + 1]):
+                m, h = signal[p], -2.0 * what[p]
+                for r in range(rows.size):
+                    line[r] += h * R[m, rows[r]]
+            for r in range(rows.size):
+                P[b, s, r] = line[r]
+    position[rows] = -1
+    return P
