@@ -186,7 +186,7 @@ def alone(**how):
         "learn_scales": False,
         "max_iter": 25,
         "dtype": "float32",
-        "neighbours": 25,
+        "neighbours": 15,
         "tol": 1e-2,
         **how,
     }

@@ -3,8 +3,14 @@
 import numpy as np
 import pytest
 
-from heatgraph.kernels.chebyshev import WIDTH, gradient_factors, heat_polynomial
-from heatgraph.kernels.patches import columns_gradient, heat_columns, make_patches, reached_rows
+from heatgraph.kernels.chebyshev import WIDTH, heat_polynomial
+from heatgraph.kernels.patches import (
+    TOGETHER,
+    columns_gradient,
+    heat_columns,
+    make_patches,
+    reached_rows,
+)
 
 from .test_chebyshev import TAU, problem
 
@@ -18,11 +24,12 @@ def setting(request):
 
 def rows_of(A, nodes, threshold, t=8.0, limit=None):
     n = A.diagonal.size
-    u, v, position = np.zeros(n), np.zeros(n), np.full(n, -1, np.int32)
+    u, v = np.zeros((n, TOGETHER)), np.zeros((n, TOGETHER))
+    position = np.full(n, -1, np.int32)
     most = n if limit is None else limit
     rows, kept = reached_rows(A, nodes, t, threshold, most, u, v, position)
     assert kept >= threshold
-    lent = np.concatenate([u, v, position + 1])
+    lent = np.concatenate([u.ravel(), v.ravel(), position + 1])
     assert not lent.any()  # given back as it was
     return rows
 
@@ -56,34 +63,55 @@ def test_of_too_many_rows_the_hottest_are_kept(setting):
     few, many = rows_of(A, nodes, 1e-12, limit=60), rows_of(A, nodes, 1e-12)
     assert nodes.size <= few.size <= 60 + nodes.size
     assert np.isin(few, many).all()
-    heat = kernel.operator(8.0)[np.ix_(layout.order, layout.order)][nodes].sum(axis=0)
+    columns = kernel.operator(8.0)[np.ix_(layout.order, layout.order)][nodes]
+    together = np.arange(nodes.size) * TOGETHER // nodes.size
+    heat = np.max([columns[together == k].sum(axis=0) for k in range(TOGETHER)], axis=0)
     left_out = np.setdiff1d(many, few)
     assert heat[left_out].max() <= 1.5 * heat[np.setdiff1d(few, nodes)].min()
 
 
-def test_columns_diagonals_and_gradient_are_those_of_the_whole_kernel(setting):
+def test_columns_and_gradient_are_those_of_the_whole_kernel(setting):
     layout, _, kernel, A = setting
     n = layout.n_nodes
-    p = heat_polynomial(2.0 * TAU, 1.0 / A.inverse, 1e-10)
-    diagonals = np.empty((p.degree + 1, n))
-    factors = gradient_factors(p.c, 1e-10)
-    weight = np.random.default_rng(0).uniform(size=(2, n))
-    g = np.zeros(layout.candidates.n_edges)
-    whole = [kernel.operator(2.0 * t)[np.ix_(layout.order, layout.order)] for t in TAU]
+    p = heat_polynomial(TAU, 1.0 / A.inverse, 1e-10)
+    rng = np.random.default_rng(0)
+    slopes = rng.normal(size=(2, n, n))  # of a function in the entries [p_s(L)]_ri, by s, i, r
+    g, modes = np.zeros(layout.candidates.n_edges), np.zeros((p.degree + 1, 2))
+    whole = [kernel.operator(t)[np.ix_(layout.order, layout.order)] for t in TAU]
     position = np.full(n, -1, np.int32)
+    lent = np.empty((p.degree + 7) * (n + 1) * WIDTH)
     for nodes in patches_of(A):
         rows = rows_of(A, nodes, 1e-11)
-        counts, where, values = heat_columns(A, nodes, rows, p.c, 1e-11, position, diagonals)
-        dense = np.zeros((2, nodes.size, n))
-        column = np.repeat(np.arange(nodes.size), counts)
-        dense[:, column, where] = values.T
-        for q in range(2):
-            assert np.abs(dense[q] - whole[q][nodes]).max() <= 1e-8
-        columns_gradient(A, nodes, rows, *factors, weight, layout.both, 1.0, position, g)
-    for q in range(2):
-        assert p.c[:, q] @ diagonals == pytest.approx(np.diag(whole[q]), abs=1e-8)
-    # d sum_i weight_i [exp(-t L)]_ii, also for candidates that lead out of the rows.
+        counts, where, values = heat_columns(A, nodes, rows, p.c, 1e-11, position, lent)
+        dense = np.zeros((2 * nodes.size, n))
+        dense[np.repeat(np.arange(counts.size), counts), where] = values
+        for s in range(2):
+            assert np.abs(dense[s::2] - whole[s][nodes]).max() <= 1e-8
+        P = np.ascontiguousarray(slopes[:, nodes][:, :, rows].transpose(1, 0, 2))
+        columns_gradient(A, nodes, rows, p.c, layout.both, P, position, lent, g, modes)
+        assert (position == -1).all()
+    # d sum_si <slopes_si, [exp(-t_s L)]_i>, also for candidates that lead out of the rows.
     U = kernel.U[layout.order]
-    P = np.stack([U.T @ (a[:, None] * U) for a in weight])
-    exact = layout.candidates.adjoint(kernel.adjoint_derivative(2.0 * TAU, P))
+    exact = layout.candidates.adjoint(
+        kernel.adjoint_derivative(TAU, np.stack([U.T @ P.T @ U for P in slopes]))
+    )
     assert np.abs(g - exact).max() <= 1e-6 * np.abs(exact).max()
+    for s, t in enumerate(TAU):
+        change = (kernel.operator(t + 1e-5) - kernel.operator(t - 1e-5)) / 2e-5
+        by_time = np.vdot(slopes[s], change[np.ix_(layout.order, layout.order)])
+        assert p.slope[:, s] @ modes[:, s] == pytest.approx(by_time, rel=1e-5)
+
+
+def test_entries_below_the_least_are_left_out_but_for_the_diagonal(setting):
+    A = setting[3]
+    n = A.diagonal.size
+    p = heat_polynomial(TAU, 1.0 / A.inverse, 1e-8)
+    nodes = patches_of(A)[0]
+    rows = rows_of(A, nodes, 1e-9)
+    position, lent = np.full(n, -1, np.int32), np.empty((p.degree + 7) * (n + 1) * WIDTH)
+    counts, where, values = heat_columns(A, nodes, rows, p.c, 1e-2, position, lent)
+    column = np.repeat(np.repeat(nodes, 2), counts)
+    assert (np.abs(values[where != column]) >= 1e-2).all()
+    counts, where, values = heat_columns(A, nodes, rows, p.c, 10.0, position, lent)
+    assert (counts == 1).all()
+    assert (where == np.repeat(nodes, 2)).all()

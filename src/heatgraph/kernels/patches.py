@@ -29,6 +29,7 @@ Ints = NDArray[np.int64]
 Block = NDArray[Any]
 Edges = tuple[Ints, NDArray[np.int32], Ints]
 
+SPREADS = 0.3  # of the threshold, from which on a row heats its neighbours
 TOGETHER = 8  # groups of nodes whose heat is followed apart
 LEFT = np.iinfo(np.int32).max  # no patch yet, but too few neighbours left for one of its own
 
@@ -100,9 +101,9 @@ def reached_rows(
     """The rows, ascending, where heat from ``nodes`` is above ``threshold`` at time ``t``.
 
     Explicit Euler steps of ``u' = -L u`` so short that nothing turns negative, from one at every
-    node, a few nodes together, so that each column is less.  Only rows above a tenth of the threshold are spread
-    any further, and those above it kept; the ``most`` hottest where they are more.  Also returns
-    the threshold that was kept to.
+    node, a few nodes together, so that each column is less.  Only rows near the threshold or above
+    it spread any further, and those above it are kept; the ``most`` hottest where they are more.
+    Also returns the threshold that was kept to.
 
     ``u``, ``v`` (N, TOGETHER) of zeros and ``position`` (N,) of -1 are lent, and returned as they
     were.
@@ -126,7 +127,7 @@ def reached_rows(
     factor = u.dtype.type(step)
     for _ in range(n_steps):
         for k in range(n):
-            if spreads[k] or hottest[k] <= 0.3 * threshold:
+            if spreads[k] or hottest[k] <= SPREADS * threshold:
                 continue
             spreads[k] = True
             i = touched[k]
@@ -286,7 +287,7 @@ def columns_gradient(
     g: Array,
     modes: Array,
 ) -> None:
-    """Add the gradient of ``sum_s sum_i <P_is, [p_s(L(w))]_i>`` to ``g``, i over the nodes of a patch.
+    """Add the gradient of ``sum_s sum_i <P_is, [p_s(L(w))]_i>`` to ``g``, i over ``nodes``.
 
     ``P`` (n, S, rows) are the slopes of a function in the entries of the columns.  ``modes[k, s]``
     grows by ``sum_i <P_is, [T_k]_i>``.

@@ -28,8 +28,8 @@ from heatgraph.solvers.coding import Coding
 from heatgraph.solvers.heat import solve_heat
 from heatgraph.solvers.keeping import FORGETFUL, Keeper
 from heatgraph.solvers.majorise import PENALTIES, ROUNDS
-from heatgraph.solvers.result import Monitor, Status
 from heatgraph.solvers.neighbourhoods import LANES
+from heatgraph.solvers.result import Monitor, Status
 from heatgraph.solvers.sparse_signals import SparseSignals, absolute, as_rows
 
 __all__ = [
@@ -48,7 +48,9 @@ GAP = 0.01  # relative fall of the objective that no pair may promise, for a cer
 PRICED_NODES = 30_000  # past this, all pairs are too many to look at
 ROUNDS_OF_PRICING = 12
 ENTRIES = 50_000_000  # sources beyond this are kept sparse
+FEW_NODES = 3000
 REACH = 1e-5  # heat below this is left out of an atom
+ROUGH_REACH = 1e-3  # on graphs of more nodes
 TYPICAL_ROWS = 200  # that one atom reaches
 RANK = 8  # of the gradient over all pairs
 ALPHA = 0.1  # of the trace of one source
@@ -78,7 +80,7 @@ def fit_large(
         tol=TOLERANCE[np.dtype(dtype)],
         dtype=dtype,
         n_threads=p.n_jobs,
-        reach=REACH,
+        reach=_reach(layout.n_nodes),
     )
     ensemble = SparseSignals(layout, _in_memory(p.signals), dtype, p.n_jobs)
     how: dict[str, Any] = {
@@ -133,6 +135,10 @@ def _refine(
             break
         fit = with_pairs(fit, prices)
     return fit
+
+
+def _reach(n_nodes: int) -> float:
+    return REACH if n_nodes <= FEW_NODES else ROUGH_REACH
 
 
 def _in_memory(signals: Any) -> Signals:
@@ -239,7 +245,7 @@ class LargeModel:
             self.unit_atoms,
             tol=TOLERANCE[np.dtype(np.float64)],
             n_threads=self.n_threads,
-            reach=REACH,
+            reach=_reach(self.graph.n_nodes),
         )
         return objective, objective.dictionary(np.asarray(self.graph.weights), self.tau)
 

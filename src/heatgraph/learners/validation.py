@@ -152,9 +152,10 @@ def check_choice(name: str, value: Any, choices: Sequence[str]) -> str:
 def resolve_candidates(candidates: Any, X: Array, names: Names) -> CandidateEdges:
     """The pairs that may carry an edge.
 
-    ``None`` or "all": every pair.  A number k: each node's k nearest rows of ``X.T``, either way
-    round.  A Graph: its edges.  A square matrix, sparse or not: its nonzero entries.  Anything
-    else: a list of pairs, of node names where there are names, of node numbers otherwise.
+    ``None`` or "all": every pair.  A number k: the k nodes whose rows of ``X.T`` are nearest in
+    direction to that of each node, either way round.  A Graph: its edges.  A square matrix, sparse
+    or not: its nonzero entries.  Anything else: a list of pairs, of node names where there are
+    names, of node numbers otherwise.
     """
     n = X.shape[1]
     if is_every_pair(candidates):
@@ -180,10 +181,9 @@ def start_near(candidates: CandidateEdges, X: Array) -> Array:
     """Weights on each node's nearest candidates, nothing on the others.
 
     Heat on all candidates alike would be everywhere at once, and no column of its kernel short.
-    So an edge starts where both ends count each other among their nearest in direction, or one is
-    the other's nearest of all: a few pairs of far nodes would carry heat across the graph.  Between
-    nodes of ``d_i`` and ``d_j`` such neighbours it weighs ``1 / sqrt(d_i d_j)``: the largest degree
-    sets what every step costs.
+    Nearest in direction, as nodes that show little are near to each other wherever they are.  An
+    edge between nodes of ``d_i`` and ``d_j`` such neighbours weighs ``1 / sqrt(d_i d_j)``: the
+    largest degree sets what every step costs.
     """
     N, n = candidates.n_nodes, candidates.n_edges
     rows = _directions(X)
@@ -196,7 +196,7 @@ def start_near(candidates: CandidateEdges, X: Array) -> Array:
     starts = np.searchsorted(ends[by], np.arange(N))
     rank = np.empty(2 * n, dtype=np.intp)
     rank[by] = np.arange(2 * n) - starts[ends[by]]
-    near = (np.maximum(rank[:n], rank[n:]) < NEAREST) | (np.minimum(rank[:n], rank[n:]) == 0)
+    near = np.minimum(rank[:n], rank[n:]) < NEAREST
     count = candidates.degrees(near.astype(np.float64))
     w = near / np.sqrt(np.maximum(count[candidates.i] * count[candidates.j], 1.0))
     start: Array = w * (0.5 * N / w.sum())
@@ -207,7 +207,10 @@ def _directions(X: Array) -> Array:
     """What each node showed (N, M), of length 1; missing entries and silent nodes zero."""
     rows = np.nan_to_num(X.T)
     size = np.linalg.norm(rows, axis=1, keepdims=True)
-    return np.divide(rows, size, out=np.zeros_like(rows, dtype=np.float64), where=size > 0.0)
+    directions: Array = np.divide(
+        rows, size, out=np.zeros_like(rows, dtype=np.float64), where=size > 0.0
+    )
+    return directions
 
 
 def columns_of(parameter: str, graph: Graph, n: int, names: Names) -> NDArray[np.intp]:
@@ -228,8 +231,7 @@ def columns_of(parameter: str, graph: Graph, n: int, names: Names) -> NDArray[np
 def _nearest_rows(X: Array, k: int) -> NDArray[np.intp]:
     check_number("candidates", k, minimum=1, integer=True)
     n = X.shape[1]
-    rows = np.nan_to_num(X.T)
-    index = NearestNeighbors(n_neighbors=min(k, n - 1)).fit(rows)
+    index = NearestNeighbors(n_neighbors=min(k, n - 1)).fit(_directions(X))
     neighbours = index.kneighbors(return_distance=False)
     return np.stack([np.repeat(np.arange(n), neighbours.shape[1]), neighbours.ravel()], axis=1)
 

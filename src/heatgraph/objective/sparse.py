@@ -161,6 +161,10 @@ class SparseObjective:
         """The sum of the weights that gives ``tr L = N``."""
         return 0.5 * self.layout.n_nodes
 
+    @property
+    def dear(self) -> bool:
+        return True
+
     def dictionary(self, w: Array, tau: Array) -> SparseDictionary:
         N, S = self.layout.n_nodes, tau.size
         operator = self.layout.operator(w)
@@ -230,7 +234,7 @@ class SparseObjective:
         of its norm.
         """
         S, N = D.omega.shape
-        c = np.bincount(codes.where, absolute, S * N)
+        c: Array = np.bincount(codes.where, absolute, S * N).astype(np.float64)
         by = np.argsort(codes.where, kind="stable")
         starts = np.searchsorted(codes.where[by], np.arange(S * N + 1))
         by_atom = starts, codes.signal[by], codes.what[by]

@@ -12,23 +12,28 @@ support is right costs one small solve.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, TypeVar
 
 import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from heatgraph.kernels.pool import run_threads
-from heatgraph.solvers.gram import FASTMATH, Gram, SparseGram, diagonal, gather, know, subtract
+from heatgraph.solvers.gram import (
+    FASTMATH,
+    Gram,
+    compiled_with,
+    diagonal,
+    gather,
+    know,
+    subtract,
+)
 
 __all__ = ["Coding", "code"]
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.intp]
-F = TypeVar("F", bound=Callable[..., Any])
 Bools = NDArray[np.bool_]
 
 # Correlations, a step, a row, the support, the Cholesky factor of its Gram matrix (in both
@@ -48,19 +53,9 @@ MAX_IDLE = 10  # rounds that do not lower the value: nearly dependent atoms taki
 _compiled = numba.njit(cache=True, nogil=True, fastmath=FASTMATH)
 
 
-def _compiled_with(nrt: bool, fastmath: set[str] = FASTMATH) -> Callable[[F], F]:
-    """Compile with or without counting who holds an array.
-
-    What codes one signal works on arrays that others hold, and allocates nothing: it need not
-    count, which on supports of ten atoms takes longer than the algebra.
-    """
-    options: dict[str, Any] = {"cache": True, "nogil": True, "_nrt": nrt}
-    return numba.njit(fastmath=fastmath, **options)  # type: ignore[no-any-return]
-
-
-_borrowing, _holding = _compiled_with(nrt=False), _compiled_with(nrt=True)
+_borrowing = compiled_with(nrt=False)
 # A largest value is found several at a time only where none can be NaN.
-_comparing = _compiled_with(nrt=False, fastmath=FASTMATH | {"nnan"})
+_comparing = compiled_with(nrt=False, fastmath=FASTMATH | {"nnan"})
 
 
 @dataclass(frozen=True)
@@ -73,7 +68,7 @@ class Coding:
 
 
 def code(
-    G: Array | SparseGram,
+    G: Array,
     C: Array,
     a: Array,
     energy: Array,
@@ -88,7 +83,7 @@ def code(
 
     Parameters
     ----------
-    G : (K, K) Gram matrix ``D^T D``, or a sparse one.
+    G : (K, K) Gram matrix ``D^T D``.
     C : (M, K) correlations ``D^T x`` of the observed entries, a row a signal.
     a : (K,) penalty of each atom, or (M, K) where it differs between signals.
     energy : (M,) squared norm of the observed entries.
@@ -107,10 +102,7 @@ def code(
 
     def run(rows: slice) -> None:
         part = C[rows], a[rows], energy[rows], h[rows], report[rows], tol
-        if isinstance(G, tuple):
-            _code_rows_sparse(G, *part)
-        else:
-            _code_rows(G, D, observed[rows], *part)
+        _code_rows(G, D, observed[rows], *part)
 
     n_chunks = max(1, min(n_threads, len(h)))
     ends = [k * len(h) // n_chunks for k in range(n_chunks + 1)]
@@ -143,17 +135,6 @@ def _code_rows(
 
 
 @_compiled
-def _code_rows_sparse(
-    G: SparseGram, C: Array, a: Array, energy: Array, h: Array, report: Array, tol: float
-) -> None:
-    work = _work(a.shape[1])
-    lent = np.zeros(a.shape[1])
-    for m in range(C.shape[0]):
-        gram = (G[0], G[1], G[2], G[3], lent)
-        report[m] = _code_one(gram, work, C[m], a[m], energy[m], h[m], tol)
-
-
-@_compiled
 def _work(K: int) -> Work:
     cap = min(K, NEWTON_MAX)
     factor, inverse = np.empty((cap, cap)), np.empty(cap)
@@ -167,7 +148,7 @@ def _code_one(
     q, support, factor = work[0], work[3], work[4]
     n = _list_support(h, support)
     for k in range(n):
-        _know(gram, support[k])
+        know(gram, support[k])
     if n > factor.shape[0]:
         _correlate(gram, c, h, q, support, n)
     done, best, idle = 0, np.inf, 0
@@ -190,11 +171,6 @@ def _code_one(
                 return value, gap
         n = _activate(gram, a, h, q, support, n, worst)
     return _duality_gap(energy, c, a, h, q, support, n)
-
-
-@_holding
-def _know(gram: Gram, j: int) -> None:
-    know(gram, j)
 
 
 @_comparing
@@ -230,7 +206,7 @@ def _update(gram: Gram, a: Array, h: Array, q: Array, j: int) -> None:
     """Minimise exactly over atom ``j``: soft threshold of ``q_j + G_jj h_j`` at ``a_j / 2``."""
     if h[j] == 0.0 and abs(q[j]) <= 0.5 * a[j]:
         return
-    _know(gram, j)
+    know(gram, j)
     d = diagonal(gram, j)
     if d <= 0.0:
         return

@@ -95,6 +95,7 @@ def solve_heat(
         max_iter=max_iter,
         tol=tol,
         reach=MEAN_DEGREE,
+        dear=objective.dear,
         report=_reporter(monitor, keep, n, max_iter),
         resume=keep.last(n + tau.size * learn_scales),
     )

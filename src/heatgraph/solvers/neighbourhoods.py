@@ -153,17 +153,13 @@ def _excesses(q: Array, a: Array, h: Array, patch: Ints, best: Array) -> float:
 
 
 @_compiled
-def _working_set(
-    q: Array, a: Array, h: Array, patch: Ints, best: Array, least: float
-) -> Ints:
+def _working_set(q: Array, a: Array, h: Array, patch: Ints, best: Array, least: float) -> Ints:
     """The support, and of the silent atoms that exceed their penalty the foremost of each patch."""
     chosen = np.empty(h.size, np.int64)
     n = 0
     for k in range(h.size):
-        if h[k] != 0.0:
-            chosen[n] = k
-            n += 1
-        elif abs(q[k]) - 0.5 * a[k] > max(0.1 * least, SHARE * best[patch[k]]):
+        excess = abs(q[k]) - 0.5 * a[k]
+        if h[k] != 0.0 or excess > max(0.1 * least, SHARE * best[patch[k]]):
             chosen[n] = k
             n += 1
     return chosen[:n].copy()
@@ -272,9 +268,10 @@ def _neighbourhoods(gram: tuple[Ints, Ints, Array]) -> tuple[Ints, Ints]:
         while head < size and core < CORE:
             k = queue[head]
             head += 1
-            if not taken[k]:
-                taken[k] = True
-                core += 1
+            if taken[k]:
+                continue  # of another core: it is around this one, and goes no further
+            taken[k] = True
+            core += 1
             for p in range(indptr[k], indptr[k + 1]):
                 other = ends[p]
                 near = entries[p] * entries[p] >= STRONG * own[k] * own[other]

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numba
 import numpy as np
@@ -31,6 +31,7 @@ MEMORY_OF_MANY = 4
 ARMIJO = 1e-4
 MODEL_STEPS = (8, 40)  # fewest and most, by how many coordinates are free
 MODEL_WORK = 400_000  # coordinates visited by one minimisation of the model
+DEAR_WORK = 40_000_000  # where an evaluation costs far more than that
 # The model need not be solved better than it is true: to the root of the residual, within these.
 MODEL_TOL = (0.05, 0.3)
 NOISE = 1e-12  # relative; below this the objective cannot tell two points apart
@@ -41,7 +42,15 @@ CHUNK = 1024  # coordinates that are worked on together
 FEW = 0.8  # from this share of free coordinates on, the others are not left out of the model
 
 # Sums may be reordered so that they vectorise: the same bits on every run.
-_compiled = numba.njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
+_options: dict[str, Any] = {
+    "cache": True,
+    "nogil": True,
+    "fastmath": {"reassoc", "contract", "nsz"},
+}
+_compiled = numba.njit(**_options)
+# Called by compiled code, these must be part of it: compiled once more on their own, their sums
+# could be taken in another order, and which of the two is run depends on what was in the cache.
+_part = numba.njit(inline="always", **_options)
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,6 +88,7 @@ def minimise(
     max_iter: int,
     tol: float,
     reach: float,
+    dear: bool = False,
     report: Callable[[State[Aux]], None] | None = None,
     resume: State[Aux] | None = None,
 ) -> tuple[State[Aux], Status]:
@@ -87,7 +97,8 @@ def minimise(
     ``resume`` is a state of an earlier call, to go on from in place of ``x`` and ``aux``.
 
     ``reach`` is how far the first step may move a coordinate, before anything is known of the
-    curvature.
+    curvature.  ``dear`` is whether an evaluation costs far more than work on the model, so that the
+    model is worth its full memory and more steps.
 
     The residual is ``valid.descent(x, gradient)`` over the value: the fall that the gradient still
     promises.  KeyboardInterrupt, once the start is evaluated, ends with the best state so far.
@@ -101,7 +112,7 @@ def minimise(
                 return state, Status.CONVERGED
             if state.n_iter >= max_iter:
                 return state, Status.MAX_ITER
-            following = _step(evaluate, valid, state)
+            following = _step(evaluate, valid, state, dear)
             if following is None:
                 return state, Status.STALLED
             state = following
@@ -122,17 +133,19 @@ def _residual(valid: ValidSet, x: Array, at: Evaluation[Aux]) -> float:
     return descent / (abs(at.value) or 1.0)
 
 
-def _step(evaluate: Evaluate[Aux], valid: ValidSet, state: State[Aux]) -> State[Aux] | None:
+def _step(
+    evaluate: Evaluate[Aux], valid: ValidSet, state: State[Aux], dear: bool
+) -> State[Aux] | None:
     """One iteration; a memory that yields no descent is dropped and the step tried without it."""
-    target = _model_minimiser(valid, state)
+    target = _model_minimiser(valid, state, dear)
     found = _search(evaluate, valid, state, target - state.x)
     if found is None:
         if not len(state.steps):
             return None
         empty = np.empty((0, state.x.size))
-        return _step(evaluate, valid, replace(state, steps=empty, yields=empty))
+        return _step(evaluate, valid, replace(state, steps=empty, yields=empty), dear)
     x, at = found
-    steps, yields = _remember(state, x - state.x, at.gradient - state.at.gradient)
+    steps, yields = _remember(state, x - state.x, at.gradient - state.at.gradient, dear)
     return State(
         x,
         at,
@@ -186,18 +199,20 @@ def _slope(x: Array, g: Array, d: Array, n: int, total: float) -> float:
     return slope
 
 
-def _remember(state: State[Aux], step: Array, change: Array) -> tuple[Array, Array]:
+def _remember(
+    state: State[Aux], step: Array, change: Array, dear: bool
+) -> tuple[Array, Array]:
     """Append a pair of positive curvature; the model must stay convex."""
     curvature = float(step @ change)
     if curvature <= 1e-10 * math.sqrt(float(step @ step)) * math.sqrt(float(change @ change)):
         return state.steps, state.yields
-    kept = MEMORY if step.size < MANY else MEMORY_OF_MANY
+    kept = MEMORY if dear or step.size < MANY else MEMORY_OF_MANY
     steps = np.vstack([state.steps[1 - kept :], step])
     yields = np.vstack([state.yields[1 - kept :], change])
     return steps, yields
 
 
-def _model_minimiser(valid: ValidSet, state: State[Aux]) -> Array:
+def _model_minimiser(valid: ValidSet, state: State[Aux], dear: bool) -> Array:
     """Minimise ``<g, y - x> + <y - x, B (y - x)> / 2`` over the set, on the free coordinates.
 
     ``B`` is the matrix of limited-memory BFGS, or without memory a multiple of the identity whose
@@ -209,8 +224,11 @@ def _model_minimiser(valid: ValidSet, state: State[Aux]) -> Array:
     else:
         sigma, middle = max(float(np.ptp(g)), TINY) / state.reach, np.empty((0, 0))
     tol = min(max(MODEL_TOL[0], math.sqrt(state.residual)), MODEL_TOL[1])
+    if dear:
+        tol = MODEL_TOL[0]
+    work = DEAR_WORK if dear else MODEL_WORK
     return _minimise_on_free(
-        x, g, state.steps, state.yields, sigma, middle, valid.n, valid.total, tol
+        x, g, state.steps, state.yields, sigma, middle, valid.n, valid.total, work, tol
     )
 
 
@@ -238,7 +256,7 @@ def _compact(S: Array, Y: Array) -> tuple[float, Array]:
     return sigma, middle
 
 
-@_compiled
+@_part
 def _pairs(S: Array, Y: Array) -> Array:
     """``<s_k, y_p>`` for ``p <= k``, some coordinates at a time."""
     products = np.zeros((S.shape[0], S.shape[0]))
@@ -264,6 +282,7 @@ def _minimise_on_free(
     middle: Array,
     n: int,
     total: float,
+    work: int,
     tol: float,
 ) -> Array:
     """Leave out of the model the weights at zero whose gradient exceeds the multiplier of the sum.
@@ -281,7 +300,7 @@ def _minimise_on_free(
             free[size] = k
             size += 1
             n_free += k < n
-    n_steps = max(MODEL_STEPS[0], min(MODEL_STEPS[1], MODEL_WORK // size))
+    n_steps = max(MODEL_STEPS[0], min(MODEL_STEPS[1], work // size))
     if size > FEW * x.size:
         return _minimise_model(x, slope, S, Y, sigma, middle, n, total, n_steps, tol)
     y, slope_free = np.empty(size), np.empty(size)
@@ -300,7 +319,7 @@ def _minimise_on_free(
     return target
 
 
-@_compiled
+@_part
 def _minimise_model(
     x: Array,
     g: Array,
@@ -344,7 +363,7 @@ def _minimise_model(
     return project_valid(y, n, total)
 
 
-@_compiled
+@_part
 def _look(
     trial: Array,
     y: Array,
@@ -381,7 +400,7 @@ def _look(
     return fall, moved
 
 
-@_compiled
+@_part
 def _advance(
     trial: Array,
     y: Array,
@@ -411,7 +430,7 @@ def _advance(
             to[k] = at[k] - length * down[k]
 
 
-@_compiled
+@_part
 def _threshold(v: Array, near: Array, total: float) -> float:
     """``theta`` with ``sum_k max(v_k - theta, 0) = total``, to the accuracy of a plain sum.
 

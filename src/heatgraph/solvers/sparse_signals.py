@@ -66,9 +66,7 @@ class SparseSignals:
         return [slice(m, m + LANES) for m in range(0, self.n_signals, LANES)]
 
     def silence(self, n_atoms: int) -> Codes:
-        return Codes(
-            np.zeros(self.n_signals + 1, np.int64), np.zeros(0, np.int64), np.zeros(0)
-        )
+        return Codes(np.zeros(self.n_signals + 1, np.int64), np.zeros(0, np.int64), np.zeros(0))
 
     def code(
         self,
@@ -102,9 +100,7 @@ class SparseSignals:
             for _ in range(ROUNDS):
                 correlate_block(D.atoms, left, Q)
                 tol = EXCESS[np.dtype(self.dtype)]
-                if not code_block(
-                    D.atoms, patch, a, H, self.observed[block], left, Q, open_, tol
-                ):
+                if not code_block(D.atoms, patch, a, H, self.observed[block], left, Q, open_, tol):
                     break
             R[block] = left[:, : len(H)].T
             signal, where = np.nonzero(H)
@@ -156,7 +152,10 @@ class SparseSignals:
         def fill(b: int) -> None:
             H = as_rows(codes, blocks[b], D.n_atoms, 0.0)
             W = len(H)
-            residual, sources = np.zeros((N, WIDTH), self.dtype), np.zeros((S, N, WIDTH), self.dtype)
+            residual, sources = (
+                np.zeros((N, WIDTH), self.dtype),
+                np.zeros((S, N, WIDTH), self.dtype),
+            )
             residual[:, :W] = R[blocks[b]].T
             sources[:, :, :W] = H.reshape(W, N, S).transpose(2, 1, 0)
             V = np.empty((3, N, WIDTH), self.dtype)
@@ -227,9 +226,7 @@ def as_rows(codes: Codes, block: slice, n_atoms: int, fill: float) -> Array:
 
 
 @numba.njit(cache=True, nogil=True)
-def _fill(
-    indptr: NDArray[np.int64], where: NDArray[np.int64], what: Array, rows: Array
-) -> None:
+def _fill(indptr: NDArray[np.int64], where: NDArray[np.int64], what: Array, rows: Array) -> None:
     for m in range(indptr.size - 1):
         for p in range(indptr[m], indptr[m + 1]):
             rows[m, where[p]] = what[p]
