@@ -154,13 +154,16 @@ def fit_alone(n, m, kind, noise, learn_scales, max_iter, dtype, neighbours, tol)
         n_jobs=THREADS,
         **scales,
     )
+    X = X.astype(dtype)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
     start = time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        model.fit(X.astype(dtype))
+        model.fit(X)
     seconds = time.perf_counter() - start
     found = {
         "seconds": seconds,
+        "before": before,
         "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6,
         "status": str(model.status_),
         "n_iter": int(model.n_iter_),

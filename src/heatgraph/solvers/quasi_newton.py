@@ -24,6 +24,7 @@ __all__ = ["Evaluation", "State", "minimise"]
 
 Array = NDArray[np.float64]
 Aux = TypeVar("Aux")
+F = TypeVar("F", bound=Callable[..., Any])
 
 MEMORY = 10
 MANY = 20_000  # coordinates from which on the memory costs more than it saves
@@ -42,15 +43,19 @@ CHUNK = 1024  # coordinates that are worked on together
 FEW = 0.8  # from this share of free coordinates on, the others are not left out of the model
 
 # Sums may be reordered so that they vectorise: the same bits on every run.
-_options: dict[str, Any] = {
-    "cache": True,
-    "nogil": True,
-    "fastmath": {"reassoc", "contract", "nsz"},
-}
-_compiled = numba.njit(**_options)
+
+
+def _compile(**options: Any) -> Callable[[F], F]:
+    compiled: Callable[[F], F] = numba.njit(
+        cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"}, **options
+    )
+    return compiled
+
+
+_compiled = _compile()
 # Called by compiled code, these must be part of it: compiled once more on their own, their sums
 # could be taken in another order, and which of the two is run depends on what was in the cache.
-_part = numba.njit(inline="always", **_options)
+_part = _compile(inline="always")
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,9 +204,7 @@ def _slope(x: Array, g: Array, d: Array, n: int, total: float) -> float:
     return slope
 
 
-def _remember(
-    state: State[Aux], step: Array, change: Array, dear: bool
-) -> tuple[Array, Array]:
+def _remember(state: State[Aux], step: Array, change: Array, dear: bool) -> tuple[Array, Array]:
     """Append a pair of positive curvature; the model must stay convex."""
     curvature = float(step @ change)
     if curvature <= 1e-10 * math.sqrt(float(step @ step)) * math.sqrt(float(change @ change)):
