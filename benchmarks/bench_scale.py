@@ -23,6 +23,7 @@ from heatgraph import Graph, LearnHeat
 from heatgraph.datasets import make_graph, make_heat_signals
 from heatgraph.graph import CandidateEdges
 from heatgraph.kernels.layout import Layout
+from heatgraph.learners.large import GAP, reach_of
 from heatgraph.learners.validation import resolve_candidates, start_near
 from heatgraph.metrics import best_cut, edge_scores
 from heatgraph.objective.atoms import ATOMS
@@ -47,13 +48,13 @@ def problem(n, m, kind="geometric", neighbours=25, noise=0.0, seed=0):
     return graph, X, candidates, start_near(candidates, X)
 
 
-def engines(X, candidates, *, tol=1e-7, dtype=np.float64, atoms="unit", alpha=ALPHA):
+def engines(X, candidates, *, tol=1e-7, dtype=np.float64, atoms="unit", alpha=ALPHA, reach=0.0):
     signals = Signals(np.ascontiguousarray(X.T))
     beta = BETA * float(signals.energy.sum()) / candidates.n_nodes
     layout = Layout.of(candidates)
     dense = HeatObjective(candidates, alpha, beta, ATOMS[atoms]), LocalSignals(signals, THREADS)
     free = (
-        SparseObjective(layout, alpha, beta, atoms == "unit", tol, dtype, THREADS),
+        SparseObjective(layout, alpha, beta, atoms == "unit", tol, dtype, THREADS, reach),
         SparseSignals(layout, signals, dtype, THREADS),
     )
     return dense, free
@@ -102,15 +103,17 @@ def best_f(graph, candidates, w):
 def step(sizes=(500, 1000, 2000), m=500):
     """Seconds of one evaluation of value and gradients, the sources of the last one at hand."""
     for n in sizes:
-        _, X, candidates, w = problem(n, m)
-        (dense, local), (free, ensemble) = engines(X, candidates)
+        _, X, candidates, w = problem(n, m, neighbours=15)
+        (dense, local), (free, ensemble) = engines(X, candidates, reach=reach_of(n))
         fit = solve_heat(free, ensemble, w, TAU, learn_scales=False, max_iter=15, tol=1e-9)
         times = {}
         for atoms in ("unit", "raw"):
             plain = replace(dense, atoms=ATOMS[atoms])
             times["dense", atoms] = _evaluations(plain, local, fit.w, n)
             for dtype in (np.float64, np.float32):
-                _, (objective, blocks) = engines(X, candidates, dtype=dtype, atoms=atoms)
+                _, (objective, blocks) = engines(
+                    X, candidates, dtype=dtype, atoms=atoms, reach=reach_of(n)
+                )
                 times[np.dtype(dtype).name, atoms] = _evaluations(objective, blocks, fit.w, n)
             base = times["dense", atoms]
             print(
@@ -137,7 +140,7 @@ def _evaluations(objective, ensemble, w, n, repeats=3):
     return best
 
 
-def fit_alone(n, m, kind, noise, learn_scales, max_iter, dtype, neighbours, tol):
+def fit_alone(n, m, kind, noise, learn_scales, max_iter, dtype, neighbours, tol, penalty="l1"):
     """One fit by the estimator; what a process of its own prints."""
     graph = make_graph(kind, n, random_state=0)
     X, _ = make_heat_signals(
@@ -148,7 +151,7 @@ def fit_alone(n, m, kind, noise, learn_scales, max_iter, dtype, neighbours, tol)
     model = LearnHeat(
         solver="sparse",
         candidates=neighbours,
-        penalty="l1",
+        penalty=penalty,
         max_iter=max_iter,
         tol=tol,
         n_jobs=THREADS,
@@ -187,10 +190,11 @@ def alone(**how):
         "kind": "geometric",
         "noise": 0.0,
         "learn_scales": False,
-        "max_iter": 25,
+        "max_iter": 60,
         "dtype": "float32",
         "neighbours": 15,
         "tol": 1e-2,
+        "penalty": "l1",
         **how,
     }
     command = [sys.executable, "-m", "benchmarks.bench_scale", "--alone", json.dumps(given)]
@@ -201,8 +205,9 @@ def alone(**how):
     found = json.loads(run.stdout.strip().splitlines()[-1])
     print(
         f"  {how or 'clean, scales held'}: best-cut F {found['best_f']:.3f}, cut from the data "
-        f"{found['f']:.3f}, {found['seconds']:.0f} s, {found['peak']:.2f} GB, {found['n_iter']} "
-        f"iterations ({found['status']}, residual {found['residual']:.1e}), "
+        f"{found['f']:.3f}, {found['seconds']:.0f} s, {found['peak']:.2f} GB "
+        f"({found['before']:.2f} before the fit), {found['n_iter']} iterations "
+        f"({found['status']}, residual {found['residual']:.1e}), "
         f"scales {np.round(found['scales'], 2).tolist()}, certificate {found['certificate']:.3g}",
         flush=True,
     )
@@ -215,6 +220,7 @@ def ten_thousand():
     alone()
     alone(learn_scales=True)
     alone(noise=0.02)
+    alone(penalty="log")
 
 
 def hubs():
@@ -231,24 +237,45 @@ def hubs():
     alone(kind="ba", max_iter=5)
 
 
-def hundred_thousand(sizes=(2000, 10_000, 100_000), m=128):
+def hundred_thousand(sizes=(500, 1000, 2000, 4000, 10_000, 100_000), m=128):
     """Seconds an evaluation as N grows at fixed degree and neighbours, and the memory."""
-    seconds = []
-    for n in sizes:
+    found = {"sparse": {}, "dense": {}}
+    for engine, n in [("dense", n) for n in sizes if n <= 4000] + [("sparse", n) for n in sizes]:
         command = [sys.executable, "-m", "benchmarks.bench_scale", "--step-alone", str(n), str(m)]
-        run = subprocess.run(command, capture_output=True, text=True, check=True)
-        found = json.loads(run.stdout.strip().splitlines()[-1])
-        seconds.append(found["seconds"])
+        run = subprocess.run([*command, engine], capture_output=True, text=True, check=True)
+        one = found[engine][n] = json.loads(run.stdout.strip().splitlines()[-1])
         print(
-            f"  N = {n}, M = {m}: {found['seconds']:.2f} s an evaluation, {found['peak']:.2f} GB, "
-            f"degree {found['degree']}",
+            f"  {engine}, N = {n}, M = {m}: {one['seconds']:.2f} s an evaluation, "
+            f"{one['peak']:.2f} GB",
             flush=True,
         )
-    exponent = np.polyfit(np.log(sizes), np.log(seconds), 1)[0]
-    print(f"  time grows as N to the {exponent:.2f} (asked: at most 1.1)")
+    ends = [n for n in sizes if n >= 2000]
+    seconds = [found["sparse"][n]["seconds"] for n in ends]
+    exponent = np.polyfit(np.log(ends), np.log(seconds), 1)[0]
+    print(f"  sparse: from 2000 nodes time grows as N to the {exponent:.2f} (asked: at most 1.1)")
+    draw(found, m)
 
 
-def step_alone(n, m):
+def draw(found, m, path="docs/_static/scaling.png"):
+    """Time and memory against N, both engines."""
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
+    for engine, style in (("dense", "s--"), ("sparse", "o-")):
+        sizes = list(found[engine])
+        for axis, what in zip(axes, ("seconds", "peak"), strict=True):
+            axis.loglog(sizes, [found[engine][n][what] for n in sizes], style, label=engine)
+    axes[0].set(xlabel="nodes", ylabel="seconds an evaluation", title="Time")
+    axes[1].set(xlabel="nodes", ylabel="GB, peak of the process", title="Memory")
+    for axis in axes:
+        axis.grid(alpha=0.3)
+        axis.legend()
+    figure.suptitle(f"Geometric graphs, {m} signals, two threads")
+    figure.savefig(path, dpi=150)
+    print(f"  drawn in {path}")
+
+
+def step_alone(n, m, engine):
     graph = make_graph("geometric", n, random_state=0)
     X, _ = make_heat_signals(graph, TAU, m, n_sources=max(3, n // 100), random_state=0)
     del _
@@ -257,20 +284,18 @@ def step_alone(n, m):
     candidates = CandidateEdges(n, two.row.astype(np.intp), two.col.astype(np.intp))
     w = np.asarray(A[two.row, two.col], dtype=np.float64).ravel()
     w *= 0.5 * n / w.sum()
-    _, (objective, ensemble) = engines(X, candidates, tol=1e-6, dtype=np.float32)
-    seconds = _evaluations(objective, ensemble, w, n, repeats=2)
-    degree = objective.dictionary(w, TAU).heat.degree
+    dense, free = engines(X, candidates, tol=1e-6, dtype=np.float32, reach=reach_of(n))
+    seconds = _evaluations(*(dense if engine == "dense" else free), w, n, repeats=2)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
-    print(json.dumps({"seconds": seconds, "peak": peak, "degree": degree}))
+    print(json.dumps({"seconds": seconds, "peak": peak}))
 
 
 def certificate():
     """From 8 candidates a node to every pair, at N = 2000."""
-    from heatgraph.learners.large import GAP
     from heatgraph.solvers.certify import solve_priced
 
     graph, X, candidates, w = problem(2000, 500, neighbours=8)
-    _, (objective, ensemble) = engines(X, candidates)
+    _, (objective, ensemble) = engines(X, candidates, reach=reach_of(2000))
     start = time.perf_counter()
     fit = solve_priced(
         objective,
@@ -314,13 +339,14 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("parts", nargs="*", help=f"of {', '.join(PARTS)}; all unless given")
     parser.add_argument("--alone", type=json.loads, help=argparse.SUPPRESS)
-    parser.add_argument("--step-alone", nargs=2, type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--step-alone", nargs=3, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.alone:
         fit_alone(**given.alone)
         return
     if given.step_alone:
-        step_alone(*given.step_alone)
+        n, m, engine = given.step_alone
+        step_alone(int(n), int(m), engine)
         return
     for name in given.parts or PARTS:
         print(f"{name}: {PARTS[name].__doc__.splitlines()[0]}", flush=True)

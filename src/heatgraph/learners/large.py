@@ -38,6 +38,7 @@ __all__ = [
     "fit_large",
     "large_sources",
     "memory_needed",
+    "reach_of",
     "typical_atom",
 ]
 
@@ -80,7 +81,7 @@ def fit_large(
         tol=TOLERANCE[np.dtype(dtype)],
         dtype=dtype,
         n_threads=p.n_jobs,
-        reach=_reach(layout.n_nodes),
+        reach=reach_of(layout.n_nodes),
     )
     ensemble = SparseSignals(layout, _in_memory(p.signals), dtype, p.n_jobs)
     how: dict[str, Any] = {
@@ -137,7 +138,11 @@ def _refine(
     return fit
 
 
-def _reach(n_nodes: int) -> float:
+def reach_of(n_nodes: int) -> float:
+    """The least heat that an atom holds.
+
+    A rough one changes the learned graph little, but hides the last falls of the objective.
+    """
     return REACH if n_nodes <= FEW_NODES else ROUGH_REACH
 
 
@@ -245,7 +250,7 @@ class LargeModel:
             self.unit_atoms,
             tol=TOLERANCE[np.dtype(np.float64)],
             n_threads=self.n_threads,
-            reach=_reach(self.graph.n_nodes),
+            reach=reach_of(self.graph.n_nodes),
         )
         return objective, objective.dictionary(np.asarray(self.graph.weights), self.tau)
 
