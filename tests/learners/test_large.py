@@ -215,3 +215,31 @@ class TestLarge:
         again = load_model(tmp_path / "model.npz")
         assert (again.laplacian_ != model.laplacian_).nnz == 0
         assert (again.transform(X[:3]) == model.transform(X[:3])).all()
+
+
+class TestNearest:
+    def test_candidates_are_nearest_in_direction(self, rng):
+        """A node that shows little is not near to all others that show little."""
+        from heatgraph.learners.validation import resolve_candidates
+
+        patterns = rng.normal(size=(3, 30))
+        X = np.repeat(patterns, 4, axis=0).T + 0.01 * rng.normal(size=(30, 12))
+        X[:, ::4] *= 1e-3
+        candidates = resolve_candidates(3, X, None)
+        assert (candidates.i // 4 == candidates.j // 4).all()
+
+    @pytest.mark.slow  # compiles the library's own code
+    def test_of_many_rows_nearly_all_nearest_are_found(self, rng, monkeypatch):
+        pytest.importorskip("pynndescent", reason="an extra")
+        from heatgraph.learners import validation
+
+        X = rng.normal(size=(20, 800))
+        exact = validation.resolve_candidates(10, X, None)
+        monkeypatch.setattr(validation, "MANY_ROWS", 500)
+        nearly = validation.resolve_candidates(10, X, None)
+        assert (nearly.i != nearly.j).all()
+        keys = [c.i * 800 + c.j for c in (exact, nearly)]
+        assert np.isin(keys[0], keys[1]).mean() > 0.9
+        again = validation.resolve_candidates(10, X, None)
+        assert (again.i == nearly.i).all()
+        assert (again.j == nearly.j).all()

@@ -32,7 +32,7 @@ Block = NDArray[Any]
 
 ROWS = 512
 RANK_TOL = 1e-6
-BLURRED = 1e-3  # a certificate needs the columns of the kernel to be known better than this
+BLURRED = 1e-4  # a certificate needs the columns of the kernel to be known better than this
 
 _compiled = numba.njit(cache=True, nogil=True, fastmath=True)
 

@@ -23,6 +23,7 @@ __all__ = ["Certified", "price_all", "price_tangent", "solve_priced", "with_pair
 Array = NDArray[np.float64]
 
 A_NODE = 4  # new candidates at one node in a round
+FINE = 1e-5  # a certificate needs atoms that leave out no more heat than this
 SETTLED = 0.5  # share of the gap to which the fit on the candidates settles before pairs are priced
 
 
@@ -40,6 +41,7 @@ def price_all(
     objective: SparseObjective, ensemble: SparseSignals, solution: Solution, *, tol: float
 ) -> Prices:
     """The prices of all pairs at a solution under the l1 penalty."""
+    objective = replace(objective, reach=min(objective.reach, FINE))
     D = objective.dictionary(solution.w, solution.tau)
     codes, moments = ensemble.code(objective, D, solution.codes, None)
     factors = ensemble.factors(D, codes)
@@ -50,6 +52,7 @@ def price_tangent(
     objective: SparseObjective, ensemble: SparseSignals, solution: Solution, *, tol: float
 ) -> Prices:
     """The prices of all pairs at a solution under the logarithmic penalty: by its tangent there."""
+    objective = replace(objective, reach=min(objective.reach, FINE))
     D = objective.dictionary(solution.w, solution.tau)
     moments = ensemble.moments(objective, D, solution.codes)
     factors = ensemble.factors(D, solution.codes)
