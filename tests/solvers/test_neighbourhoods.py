@@ -37,9 +37,10 @@ def solve(atoms, X, a, observed=NOTHING_MISSING, rounds=100, tol=1e-9):
     H, R, Q = np.zeros((M, K)), np.zeros((N, LANES)), np.empty((K, LANES))
     R[:, :M] = X.T if observed.size == 0 else np.where(observed, X, 0.0).T
     open_, patch = np.ones(M, dtype=bool), np.repeat(np.arange(N) // 16, K // N)
+    size = np.linalg.norm(X, axis=1)
     for _ in range(rounds):
         correlate_block(atoms, R, Q)
-        if not code_block(atoms, patch, a, H, observed, R, Q, open_, tol):
+        if not code_block(atoms, patch, a, H, observed, R, Q, open_, size, tol):
             break
     return H, R
 

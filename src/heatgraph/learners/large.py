@@ -49,9 +49,8 @@ GAP = 0.01  # relative fall of the objective that no pair may promise, for a cer
 PRICED_NODES = 30_000  # past this, all pairs are too many to look at
 ROUNDS_OF_PRICING = 12
 ENTRIES = 50_000_000  # sources beyond this are kept sparse
-FEW_NODES = 3000
-REACH = 1e-5  # heat below this is left out of an atom
-ROUGH_REACH = 1e-3  # on graphs of more nodes
+# The least heat that an atom holds, by the most nodes of a graph.
+REACHES = {500: 0.0, 3000: 1e-5, float("inf"): 1e-3}
 TYPICAL_ROWS = 200  # that one atom reaches
 RANK = 8  # of the gradient over all pairs
 ALPHA = 0.1  # of the trace of one source
@@ -143,7 +142,7 @@ def reach_of(n_nodes: int) -> float:
 
     A rough one changes the learned graph little, but hides the last falls of the objective.
     """
-    return REACH if n_nodes <= FEW_NODES else ROUGH_REACH
+    return next(reach for most, reach in REACHES.items() if n_nodes <= most)
 
 
 def _in_memory(signals: Any) -> Signals:

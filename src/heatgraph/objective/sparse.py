@@ -41,6 +41,7 @@ Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Block = NDArray[Any]
 
+FEW_NODES = 1000  # up to here both engines take the same steps
 MOST_ROWS = 1500  # that are looked at from one patch, the hottest
 
 _compiled = numba.njit(cache=True, nogil=True)
@@ -139,8 +140,8 @@ _workspace = _Workspace()
 class SparseObjective:
     """``||X - sum_s E_s H_s||^2 + alpha sum omega_si |H_sim| + beta ||L||_F^2``, matrix-free.
 
-    ``tol`` bounds the error of the polynomials, ``reach`` what is left out of an atom (as small as
-    ``tol`` unless given); ``dtype`` is the precision of the atoms, not that of sums over them.
+    ``tol`` bounds the error of the polynomials, ``reach`` the entries that are left out of an atom
+    (none where it is 0); ``dtype`` is the precision of the atoms, not that of sums over them.
     """
 
     layout: Layout
@@ -163,7 +164,7 @@ class SparseObjective:
 
     @property
     def dear(self) -> bool:
-        return True
+        return self.layout.n_nodes > FEW_NODES
 
     def dictionary(self, w: Array, tau: Array) -> SparseDictionary:
         N, S = self.layout.n_nodes, tau.size
@@ -182,34 +183,38 @@ class SparseObjective:
         return SparseDictionary(operator, narrow, tau, heat, patches, atoms, omega)
 
     def _patches(self, operator: Operator, t: float) -> tuple[Patch, ...]:
-        N, reach = self.layout.n_nodes, max(self.tol, self.reach)
+        N, most = self.layout.n_nodes, MOST_ROWS
         weights = -operator.values / operator.inverse
         number = make_patches(operator.indptr, operator.indices, weights, WIDTH)
         by = np.argsort(number, kind="stable").astype(np.int64)
+
+        groups = in_groups(np.split(by, np.flatnonzero(np.diff(number[by])) + 1))
+        if self.reach == 0.0:
+            everywhere = np.arange(N)
+            return tuple(Patch(nodes, everywhere, 0.0) for group in groups for nodes in group)
 
         def reached(group: Any) -> list[Patch]:
             _, position = _workspace.take(0, N, self.dtype)
             size = (N, TOGETHER)
             lent = np.zeros(size, self.dtype), np.zeros(size, self.dtype), position
             return [
-                Patch(nodes, *reached_rows(operator, nodes, t, reach, MOST_ROWS, *lent))
+                Patch(nodes, *reached_rows(operator, nodes, t, self.reach, most, *lent))
                 for nodes in group
             ]
 
-        groups = in_groups(np.split(by, np.flatnonzero(np.diff(number[by])) + 1))
         parts = run_threads(reached, groups, self.n_threads)
         return tuple(patch for part in parts for patch in part)
 
     def _atoms(self, narrow: Operator, patches: tuple[Patch, ...], c: Block) -> SparseAtoms:
         N, S = self.layout.n_nodes, c.shape[1]
-        least = max(self.tol, self.reach)
 
         def columns(group: Any) -> list[tuple[Ints, NDArray[np.int32], Block]]:
             out = []
             for patch in group:
                 size = (3 + S) * (patch.rows.size + 1) * WIDTH
                 lent, position = _workspace.take(size, N, self.dtype)
-                out.append(heat_columns(narrow, patch.nodes, patch.rows, c, least, position, lent))
+                at = patch.nodes, patch.rows
+                out.append(heat_columns(narrow, *at, c, self.reach, position, lent))
             return out
 
         groups = in_groups(patches)

@@ -33,6 +33,7 @@ CORE = 24  # of a neighbourhood in a larger one, to which those near it are adde
 STRONG = 0.25  # squared cosine between atoms, from which on they are near
 TURNS = 30  # of the neighbourhoods, at most
 SHARE = 0.5  # of the largest excess around it, from which on an atom enters
+ROUNDING = 1e-8  # of the size of a signal: correlations below this are taken for zero
 RIDGE = 1e-10  # without a penalty, dependent atoms could grow without bound
 
 _compiled = numba.njit(cache=True, nogil=True, fastmath=FASTMATH)
@@ -88,6 +89,7 @@ def code_block(
     R: Block,
     Q: Block,
     open_: Bools,
+    size: Array,
     tol: float,
 ) -> int:
     """Let atoms into the working sets of the signals of a block, and solve on them.
@@ -95,7 +97,8 @@ def code_block(
     ``H`` (W, S N) and ``R`` (N, W) hold the codes and what they leave; ``Q`` the correlations of
     that.  ``a`` (1 or W, S N) are the penalties, ``patch`` (S N,) says which atoms are neighbours.
     A signal is no longer ``open_`` once no correlation leaves the set where its codes are optimal
-    by more than ``tol``, relative to the largest penalty.  Returns how many still are.
+    by more than ``tol``, relative to the largest penalty, and than rounding, relative to the size
+    of the signal (``size``).  Returns how many still are.
     """
     K = H.shape[1]
     best = np.zeros(patch.max() + 1)
@@ -108,11 +111,12 @@ def code_block(
         for k in range(K):
             now[k] = Q[k, m]
         worst = _excesses(now, row, H[m], patch, best)
-        if worst <= tol * 0.5 * row.max():
+        least = tol * 0.5 * row.max() + ROUNDING * size[m]
+        if worst <= least:
             open_[m] = False
             continue
         n_open += 1
-        chosen = _working_set(now, row, H[m], patch, best, tol * 0.5 * row.max())
+        chosen = _working_set(now, row, H[m], patch, best, least)
         gram = _gram(atoms, chosen, observed, m, R.shape[0], place)
         h, bound, q = np.empty(chosen.size), np.empty(chosen.size), np.empty(chosen.size)
         for k in range(chosen.size):
@@ -120,7 +124,7 @@ def code_block(
         energy = 0.0
         for i in range(R.shape[0]):
             energy += R[i, m] * R[i, m]
-        _solve(gram, bound, h, q, energy, tol, lent)
+        _solve(gram, bound, h, q, energy, least, lent)
         for k in range(chosen.size):
             step = h[k] - H[m, chosen[k]]
             if step != 0.0:
@@ -216,7 +220,7 @@ def _solve(
     h: Array,
     q: Array,
     energy: float,
-    tol: float,
+    least: float,
     lent: Array,
 ) -> None:
     """Minimise over ``h`` (n,), given ``q = D^T r`` and ``energy = |r|^2``."""
@@ -229,11 +233,10 @@ def _solve(
         moved = False
         for t in range(starts.size - 1):
             part = parts[starts[t] : starts[t + 1]]
-            worst, widest = 0.0, 0.0
+            worst = 0.0
             for k in part:
                 worst = max(worst, _excess(q[k], a[k], h[k]))
-                widest = max(widest, 0.5 * a[k])
-            if worst > 0.1 * tol * widest:
+            if worst > 0.1 * least:
                 moved = True
                 _solve_part(gram, part, a, h, q, energy, lent)
         if not moved:

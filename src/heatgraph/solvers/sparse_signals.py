@@ -32,7 +32,7 @@ Block = NDArray[Any]
 
 ROUNDS = 50  # of letting atoms in, at most
 # How far correlations may leave the set where codes are optimal, relative to the penalty.
-EXCESS = {np.dtype(np.float64): 1e-5, np.dtype(np.float32): 1e-4}
+EXCESS = {np.dtype(np.float64): 1e-7, np.dtype(np.float32): 1e-4}
 NOTHING_MISSING = np.empty((0, 0), dtype=np.bool_)
 
 
@@ -97,10 +97,13 @@ class SparseSignals:
                 a = penalty * as_rows(discount, block, D.n_atoms, 1.0)
             left = self._left(D, H, block)
             Q, open_ = np.empty((D.n_atoms, LANES), self.dtype), np.ones(len(H), dtype=bool)
+            size = np.linalg.norm(self.rows[block], axis=1).astype(np.float64)
+            tol = EXCESS[np.dtype(self.dtype)]
             for _ in range(ROUNDS):
                 correlate_block(D.atoms, left, Q)
-                tol = EXCESS[np.dtype(self.dtype)]
-                if not code_block(D.atoms, patch, a, H, self.observed[block], left, Q, open_, tol):
+                if not code_block(
+                    D.atoms, patch, a, H, self.observed[block], left, Q, open_, size, tol
+                ):
                     break
             R[block] = left[:, : len(H)].T
             signal, where = np.nonzero(H)
