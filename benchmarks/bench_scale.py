@@ -112,7 +112,7 @@ def step(sizes=(500, 1000, 2000), m=500):
             times["dense", atoms] = _evaluations(plain, local, fit.w, n)
             for dtype in (np.float64, np.float32):
                 _, (objective, blocks) = engines(
-                    X, candidates, dtype=dtype, atoms=atoms, reach=reach_of(n)
+                    X, candidates, dtype=dtype, atoms=atoms, reach=reach_of(n, dtype)
                 )
                 times[np.dtype(dtype).name, atoms] = _evaluations(objective, blocks, fit.w, n)
             base = times["dense", atoms]
@@ -190,7 +190,7 @@ def alone(**how):
         "kind": "geometric",
         "noise": 0.0,
         "learn_scales": False,
-        "max_iter": 60,
+        "max_iter": 80,
         "dtype": "float32",
         "neighbours": 15,
         "tol": 1e-2,
@@ -284,7 +284,7 @@ def step_alone(n, m, engine):
     candidates = CandidateEdges(n, two.row.astype(np.intp), two.col.astype(np.intp))
     w = np.asarray(A[two.row, two.col], dtype=np.float64).ravel()
     w *= 0.5 * n / w.sum()
-    dense, free = engines(X, candidates, tol=1e-6, dtype=np.float32, reach=reach_of(n))
+    dense, free = engines(X, candidates, tol=1e-6, dtype=np.float32, reach=reach_of(n, np.float32))
     seconds = _evaluations(*(dense if engine == "dense" else free), w, n, repeats=2)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
     print(json.dumps({"seconds": seconds, "peak": peak}))

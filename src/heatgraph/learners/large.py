@@ -50,7 +50,10 @@ PRICED_NODES = 30_000  # past this, all pairs are too many to look at
 ROUNDS_OF_PRICING = 12
 ENTRIES = 50_000_000  # sources beyond this are kept sparse
 # The least heat that an atom holds, by the most nodes of a graph.
-REACHES = {500: 0.0, 3000: 1e-5, float("inf"): 1e-3}
+REACHES = {
+    np.dtype(np.float64): {500: 0.0, 3000: 1e-4, np.inf: 1e-3},
+    np.dtype(np.float32): {500: 0.0, np.inf: 1e-3},
+}
 TYPICAL_ROWS = 200  # that one atom reaches
 RANK = 8  # of the gradient over all pairs
 ALPHA = 0.1  # of the trace of one source
@@ -80,7 +83,7 @@ def fit_large(
         tol=TOLERANCE[np.dtype(dtype)],
         dtype=dtype,
         n_threads=p.n_jobs,
-        reach=reach_of(layout.n_nodes),
+        reach=reach_of(layout.n_nodes, dtype),
     )
     ensemble = SparseSignals(layout, _in_memory(p.signals), dtype, p.n_jobs)
     how: dict[str, Any] = {
@@ -137,12 +140,12 @@ def _refine(
     return fit
 
 
-def reach_of(n_nodes: int) -> float:
+def reach_of(n_nodes: int, dtype: Any = np.float64) -> float:
     """The least heat that an atom holds.
 
     A rough one changes the learned graph little, but hides the last falls of the objective.
     """
-    return next(reach for most, reach in REACHES.items() if n_nodes <= most)
+    return next(reach for most, reach in REACHES[np.dtype(dtype)].items() if n_nodes <= most)
 
 
 def _in_memory(signals: Any) -> Signals:
