@@ -164,7 +164,14 @@ def typical_atom(p: HeatParameters) -> float:
     """
     layout = Layout.of(p.candidates)
     objective = SparseObjective(
-        layout, 0.0, 0.0, unit_atoms=True, tol=1e-4, dtype=p.dtype, n_threads=p.n_jobs
+        layout,
+        0.0,
+        0.0,
+        unit_atoms=True,
+        tol=1e-4,
+        dtype=p.dtype,
+        n_threads=p.n_jobs,
+        reach=reach_of(layout.n_nodes, p.dtype),
     )
     ensemble = SparseSignals(layout, _in_memory(p.signals), p.dtype)
     D = objective.dictionary(p.w, p.starts[0])
