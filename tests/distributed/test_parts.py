@@ -88,6 +88,8 @@ def test_sums_are_those_of_the_signals_in_memory(signals, kind, kind_of_source):
     assert_close(work.code_part(*given, [two, one], 1, [1, 2]).value, following)
     expected = local.moments(one.objective, one.D, codes)
     assert_close(work.moments_of_part(*given, [one], [1, 2]).value, expected)
+    gram = whole.X @ whole.X.T
+    np.testing.assert_allclose(work.gram_of_part(*given).value, gram, atol=1e-12)
 
 
 @pytest.mark.parametrize("kind_of_source", ["held", "streamed"])

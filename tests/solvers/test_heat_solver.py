@@ -10,12 +10,15 @@ from numpy.typing import NDArray
 
 from heatgraph.datasets import make_graph, make_heat_signals
 from heatgraph.graph.candidates import CandidateEdges
+from heatgraph.kernels.layout import Layout
 from heatgraph.objective.atoms import ATOMS
 from heatgraph.objective.heat import HeatObjective, Signals
 from heatgraph.objective.simplex import ValidSet, project_simplex
+from heatgraph.solvers.ensemble import LocalSignals
 from heatgraph.solvers.heat import code_signals, solve_heat
 from heatgraph.solvers.paper import solve_paper
 from heatgraph.solvers.result import Progress, Solution, Status
+from heatgraph.solvers.sparse_signals import SparseSignals
 
 Array = NDArray[np.float64]
 
@@ -413,3 +416,21 @@ def test_residual_is_the_relative_descent() -> None:
     moments = f.moments(D, problem.signals, s.H, D.kernel.U.T @ problem.signals.X)
     descent = ValidSet(s.w.size, f.total).descent(s.w, f.gradient_w(D, s.w, moments))
     assert s.residual == pytest.approx(descent / s.objective[-1], rel=1e-9)
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.3])
+def test_contrasts_are_the_squared_distances_of_the_pairs(missing: float) -> None:
+    problem = make_problem(missing=missing)
+    X, edges = np.nan_to_num(problem.X), problem.edges
+    expected = np.square(X[edges.i] - X[edges.j]).sum(axis=1)
+    sparse = SparseSignals(Layout.of(edges), problem.signals)
+    for ensemble in (LocalSignals(problem.signals), sparse):
+        contrasts, energy = ensemble.contrasts(edges)
+        np.testing.assert_allclose(contrasts, expected, rtol=1e-9)
+        assert energy == pytest.approx(np.square(X).sum())
+
+
+def test_nodes_that_do_not_differ_have_a_metric_too() -> None:
+    problem = make_problem()
+    alike = replace(problem, X=np.ones_like(problem.X))
+    assert np.isfinite(alike.solve(max_iter=5).objective).all()

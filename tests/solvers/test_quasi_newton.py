@@ -104,6 +104,27 @@ class TestConvex:
         assert status == Status.CONVERGED
         np.testing.assert_allclose(state.x, solve_by_clarabel(f, valid), atol=1e-3)
 
+    @pytest.mark.parametrize("n_scales", [0, 2])
+    def test_metric_does_not_decide_the_end(self, n_scales: int) -> None:
+        f, valid = make_quadratic(20, n_scales, 1e2), ValidSet(20, 5.0)
+        metric = np.random.default_rng(7).uniform(0.1, 10.0, 20 + n_scales)
+        x = start(valid, n_scales)
+        state, status = minimise(f, valid, x, 0, max_iter=300, tol=1e-9, reach=1.0, metric=metric)
+        assert status == Status.CONVERGED
+        np.testing.assert_allclose(state.x, solve_by_clarabel(f, valid), atol=1e-3)
+
+    def test_metric_that_is_the_curvature_saves_iterations(self) -> None:
+        rng = np.random.default_rng(2)
+        q = np.geomspace(1.0, 1e4, 40)
+        f, valid = Quadratic(np.diag(q), rng.normal(size=40), 100.0), ValidSet(40, 5.0)
+
+        def solved(metric: Array | None) -> tuple[State[int], Status]:
+            x = start(valid, 0)
+            return minimise(f, valid, x, 0, max_iter=40, tol=1e-10, reach=1.0, metric=metric)
+
+        assert solved(None)[1] == Status.MAX_ITER
+        assert solved(q / np.median(q))[1] == Status.CONVERGED
+
     def test_beats_steepest_descent_on_the_ill_conditioned(self) -> None:
         f, valid = make_quadratic(30, 0, 1e4), ValidSet(30, 5.0)
         state, _ = minimise(f, valid, start(valid, 0), 0, max_iter=500, tol=1e-8, reach=1.0)

@@ -43,7 +43,7 @@ __all__ = [
     "facts_of",
     "facts_of_rows",
     "forget",
-    "gram_of_nodes",
+    "gram_of_part",
     "join",
     "make_part",
     "moments_of_part",
@@ -129,12 +129,6 @@ def _facts_of_batch(rows: Any) -> Facts:
 def same(value: Any) -> Any:
     """A value, sent to a worker by the task that returns it."""
     return value
-
-
-def gram_of_nodes(signals: Signals) -> Array:
-    """``X X^T`` (N, N): from which the distances between the nodes follow."""
-    gram: Array = signals.X @ signals.X.T
-    return gram
 
 
 @dataclass(frozen=True)
@@ -292,6 +286,16 @@ def code_part(
     discount.  The codes of the steps in ``live`` are kept.
     """
     return _code(_Part(source, counts, place), recipes, start, live)
+
+
+def gram_of_part(source: Source, counts: Counts | None, place: Place) -> Sums:
+    """``X X^T`` (N, N), every signal as often as it counts."""
+    part = _Part(source, counts, place)
+    grams = (
+        signals.X @ signals.X.T if often is None else (signals.X * often) @ signals.X.T
+        for signals, often in part.batches()
+    )
+    return part.sum_up(grams, 0.0)
 
 
 def above_part(

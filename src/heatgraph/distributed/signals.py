@@ -10,6 +10,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
@@ -137,10 +138,19 @@ class DaskSignals:
             alive=WeakSet(),
         )
 
+    @cached_property
     def gram(self) -> Array:
         """``X X^T`` (N, N), from which the distances between nodes follow."""
-        gram: Array = self.total(work.sum_over, [(work.gram_of_nodes,)] * len(self.parts))
+        places = self._places(by_part=self.counts is not None)
+        counts = [None] * len(self.parts) if self.counts is None else self.counts
+        tasks = [
+            self._task(work.gram_of_part, k, counts[k], place) for k, place in enumerate(places)
+        ]
+        gram: Array = self._sum(tasks)
         return gram
+
+    def contrasts(self, candidates: CandidateEdges) -> tuple[Array, float]:
+        return ensemble.contrasts_of(self.gram, candidates)
 
     def error_products(
         self, folds: NDArray[np.int8], draws: Sequence[Draws], trials: Sequence[Trial], penalty: str

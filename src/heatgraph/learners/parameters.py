@@ -159,7 +159,7 @@ def _signals_and_rows(
         )
     if not isinstance(estimator.candidates, (int, np.integer)):
         return X, np.empty((0, X.n_nodes))
-    lam, U = np.linalg.eigh(X.gram())
+    lam, U = np.linalg.eigh(X.gram)
     return X, np.sqrt(np.maximum(lam, 0.0))[:, None] * U.T
 
 

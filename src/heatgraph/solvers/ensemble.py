@@ -27,6 +27,7 @@ __all__ = [
     "above_tangent",
     "as_sources",
     "code_signals",
+    "contrasts_of",
     "discount_of",
     "energy_of",
     "ensemble_of",
@@ -78,6 +79,13 @@ class Ensemble(Protocol):
 
     @property
     def n_signals(self) -> int: ...
+
+    def contrasts(self, candidates: CandidateEdges) -> tuple[Array, float]:
+        """``sum_m (x_im - x_jm)^2`` of every candidate edge, and the energy of all signals.
+
+        Missing entries are taken for zero.
+        """
+        ...
 
     def silence(self, n_atoms: int) -> Any:
         """Codes that are all zero: where a first coding starts."""
@@ -187,6 +195,13 @@ def energy_of(signals: Signals) -> float:
     return float(tree_sum(batches))
 
 
+def contrasts_of(gram: Array, candidates: CandidateEdges) -> tuple[Array, float]:
+    """The squared distances between nodes and the energy, from the products of their rows."""
+    i, j, energy = candidates.i, candidates.j, np.diag(gram)
+    contrasts = np.maximum(energy[i] + energy[j] - 2.0 * gram[i, j], 0.0)
+    return contrasts, float(energy.sum())
+
+
 def _sizes(D: Dictionary, codes: Array) -> Array:
     """``u`` (M, S N): each atom's share of each signal."""
     return np.abs(codes) * D.omega.ravel()
@@ -202,6 +217,10 @@ class LocalSignals:
     @property
     def n_signals(self) -> int:
         return int(self.signals.X.shape[1])
+
+    def contrasts(self, candidates: CandidateEdges) -> tuple[Array, float]:
+        gram = tree_sum([some.signals.X @ some.signals.X.T for some, _ in self.batches()])
+        return contrasts_of(gram, candidates)
 
     def silence(self, n_atoms: int) -> Array:
         return np.zeros((self.n_signals, n_atoms))

@@ -34,6 +34,11 @@ __all__ = ["CODING_TOL", "as_sources", "code_signals", "keep_solution", "recall"
 Array = NDArray[np.float64]
 
 MEAN_DEGREE = 1.0  # of a Laplacian of trace N: how far a first step may move one weight
+# Of the metric, all found by counting iterations on graphs of 20 to 2500 nodes.
+POWER = 0.75  # of the contrast of a pair
+FLATTEST = 0.1  # contrast, of the typical one
+OF_SCALES = 0.008  # times the root of the energy of all signals over the typical contrast
+STEPS = 4.0  # a doubling of the metric is divided into: sums in another order give the same bits
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,6 +100,7 @@ def solve_heat(
         max_iter=max_iter,
         tol=tol,
         reach=MEAN_DEGREE,
+        metric=_metric(objective, ensemble, tau.size * learn_scales),
         dear=objective.dear,
         report=_reporter(monitor, keep, n, max_iter),
         resume=keep.last(n + tau.size * learn_scales),
@@ -115,6 +121,25 @@ def solve_heat(
     else:
         keep_solution(keeper, solution, ensemble)
     return solution
+
+
+def _metric(objective: Objective, ensemble: Ensemble, n_scales: int) -> Array:
+    """How sharply the objective bends along each weight and each scale, relatively.
+
+    A little more weight between ``i`` and ``j`` changes the signals by ``(x_i - x_j)`` at both, in
+    opposite directions: the curvature of the fit goes with the sum of its square over the signals.
+    """
+    contrasts, energy = ensemble.contrasts(objective.candidates)
+    there = contrasts > 0.0
+    if not there.any():
+        return np.ones(contrasts.size + n_scales)
+    typical = np.median(contrasts[there])
+    bends = np.append(
+        POWER * np.log2(np.maximum(contrasts / typical, FLATTEST)),
+        np.full(n_scales, np.log2(OF_SCALES) + 0.5 * np.log2(energy / typical)),
+    )
+    metric: Array = np.exp2(np.rint(STEPS * bends) / STEPS)
+    return metric
 
 
 def _reporter(

@@ -4,6 +4,9 @@ At each iteration a quadratic model with the limited-memory BFGS matrix is minim
 by projected gradient steps, which cost no evaluation; then the objective falls along the segment
 to that point.  Knows no model: an evaluation hands over a value, a gradient and whatever it wants
 to be given back the next time.
+
+What is known beforehand of how sharply the objective bends along each coordinate goes in as a
+``metric``, the diagonal of the matrix that BFGS starts from; projections are in its norm.
 """
 
 from __future__ import annotations
@@ -40,7 +43,6 @@ SHORTEST = 1e-10
 TINY = 1e-300
 MAX_PASSES = 100  # rounding can make a coordinate at the threshold come and go
 CHUNK = 1024  # coordinates that are worked on together
-FEW = 0.8  # from this share of free coordinates on, the others are not left out of the model
 
 # Sums may be reordered so that they vectorise: the same bits on every run.
 
@@ -93,6 +95,7 @@ def minimise(
     max_iter: int,
     tol: float,
     reach: float,
+    metric: Array | None = None,
     dear: bool = False,
     report: Callable[[State[Aux]], None] | None = None,
     resume: State[Aux] | None = None,
@@ -102,13 +105,16 @@ def minimise(
     ``resume`` is a state of an earlier call, to go on from in place of ``x`` and ``aux``.
 
     ``reach`` is how far the first step may move a coordinate, before anything is known of the
-    curvature.  ``dear`` is whether an evaluation costs far more than work on the model, so that the
-    model is worth its full memory and more steps.
+    curvature.  ``metric`` has the relative curvature along each coordinate, where that is known:
+    positive, of a size near 1.  ``dear`` is whether an evaluation costs far more than work on the
+    model, so that the model is worth its full memory and more steps.
 
     The residual is ``valid.descent(x, gradient)`` over the value: the fall that the gradient still
     promises.  KeyboardInterrupt, once the start is evaluated, ends with the best state so far.
     """
     state = _initial(evaluate, valid, x, aux, reach) if resume is None else resume
+    if metric is None:
+        metric = np.ones(x.size)
     try:
         while True:
             if report is not None:
@@ -117,7 +123,7 @@ def minimise(
                 return state, Status.CONVERGED
             if state.n_iter >= max_iter:
                 return state, Status.MAX_ITER
-            following = _step(evaluate, valid, state, dear)
+            following = _step(evaluate, valid, state, metric, dear)
             if following is None:
                 return state, Status.STALLED
             state = following
@@ -139,16 +145,16 @@ def _residual(valid: ValidSet, x: Array, at: Evaluation[Aux]) -> float:
 
 
 def _step(
-    evaluate: Evaluate[Aux], valid: ValidSet, state: State[Aux], dear: bool
+    evaluate: Evaluate[Aux], valid: ValidSet, state: State[Aux], metric: Array, dear: bool
 ) -> State[Aux] | None:
     """One iteration; a memory that yields no descent is dropped and the step tried without it."""
-    target = _model_minimiser(valid, state, dear)
+    target = _model_minimiser(valid, state, metric, dear)
     found = _search(evaluate, valid, state, target - state.x)
     if found is None:
         if not len(state.steps):
             return None
         empty = np.empty((0, state.x.size))
-        return _step(evaluate, valid, replace(state, steps=empty, yields=empty), dear)
+        return _step(evaluate, valid, replace(state, steps=empty, yields=empty), metric, dear)
     x, at = found
     steps, yields = _remember(state, x - state.x, at.gradient - state.at.gradient, dear)
     return State(
@@ -215,37 +221,38 @@ def _remember(state: State[Aux], step: Array, change: Array, dear: bool) -> tupl
     return steps, yields
 
 
-def _model_minimiser(valid: ValidSet, state: State[Aux], dear: bool) -> Array:
+def _model_minimiser(valid: ValidSet, state: State[Aux], metric: Array, dear: bool) -> Array:
     """Minimise ``<g, y - x> + <y - x, B (y - x)> / 2`` over the set, on the free coordinates.
 
-    ``B`` is the matrix of limited-memory BFGS, or without memory a multiple of the identity whose
-    step moves a coordinate by ``reach``.
+    ``B`` is the matrix of limited-memory BFGS, or without memory a multiple of the metric whose
+    step moves a coordinate by ``reach`` at most.
     """
     x, g = state.x, state.at.gradient
     if len(state.steps):
-        sigma, middle = _compact(state.steps, state.yields)
+        sigma, middle = _compact(state.steps, state.yields, metric)
     else:
-        sigma, middle = max(float(np.ptp(g)), TINY) / state.reach, np.empty((0, 0))
+        sigma = max(float(np.ptp(g) / metric.min()), TINY) / state.reach
+        middle = np.empty((0, 0))
     tol = min(max(MODEL_TOL[0], math.sqrt(state.residual)), MODEL_TOL[1])
     if dear:
         tol = MODEL_TOL[0]
     work = DEAR_WORK if dear else MODEL_WORK
     return _minimise_on_free(
-        x, g, state.steps, state.yields, sigma, middle, valid.n, valid.total, work, tol
+        x, g, state.steps, state.yields, metric, sigma, middle, valid.n, valid.total, work, tol
     )
 
 
 @_compiled
-def _compact(S: Array, Y: Array) -> tuple[float, Array]:
-    """``B = sigma I - [S; Y]^T middle [S; Y]``, the compact form of limited-memory BFGS.
+def _compact(S: Array, Y: Array, metric: Array) -> tuple[float, Array]:
+    """``B = sigma G - [S G; Y]^T middle [S G; Y]``, the compact form of limited-memory BFGS.
 
-    ``sigma = <y, y> / <s, y>`` of the last pair.  The middle is the inverse of
-    ``[[sigma S S^T, lower], [lower^T, -diag]]`` with the strictly lower and the diagonal part of
-    ``S Y^T``, its rows and columns of ``S`` times ``sigma``.
+    ``G`` is the metric, ``sigma = <y, G^-1 y> / <s, y>`` of the last pair.  The middle is the
+    inverse of ``[[sigma S G S^T, lower], [lower^T, -diag]]`` with the strictly lower and the
+    diagonal part of ``S Y^T``, its rows and columns of ``S`` times ``sigma``.
     """
     m = S.shape[0]
-    SY, SS = _pairs(S, Y), _pairs(S, S)
-    sigma = np.dot(Y[m - 1], Y[m - 1]) / SY[m - 1, m - 1]
+    SY, SS = _pairs(S, Y), _pairs(S, S * metric)
+    sigma = np.dot(Y[m - 1], Y[m - 1] / metric) / SY[m - 1, m - 1]
     middle = np.zeros((2 * m, 2 * m))
     for k in range(m):
         middle[m + k, m + k] = -SY[k, k]
@@ -281,6 +288,7 @@ def _minimise_on_free(
     g: Array,
     S: Array,
     Y: Array,
+    metric: Array,
     sigma: float,
     middle: Array,
     n: int,
@@ -290,8 +298,7 @@ def _minimise_on_free(
 ) -> Array:
     """Leave out of the model the weights at zero whose gradient exceeds the multiplier of the sum.
 
-    They stay at zero; on a sparse graph they are most of all.  Where they are few, to copy the
-    memory of the others would cost more than it saves.
+    They stay at zero; on a sparse graph they are most of all.
     """
     multiplier = np.dot(g[:n], x[:n]) / total
     slope = g.copy()
@@ -304,17 +311,15 @@ def _minimise_on_free(
             size += 1
             n_free += k < n
     n_steps = max(MODEL_STEPS[0], min(MODEL_STEPS[1], work // size))
-    if size > FEW * x.size:
-        return _minimise_model(x, slope, S, Y, sigma, middle, n, total, n_steps, tol)
-    y, slope_free = np.empty(size), np.empty(size)
+    y, slope_free, metric_free = np.empty(size), np.empty(size), np.empty(size)
     S_free, Y_free = np.empty((S.shape[0], size)), np.empty((S.shape[0], size))
     for k in range(size):
-        y[k], slope_free[k] = x[free[k]], slope[free[k]]
+        y[k], slope_free[k], metric_free[k] = x[free[k]], slope[free[k]], metric[free[k]]
     for m in range(S.shape[0]):
         for k in range(size):
-            S_free[m, k], Y_free[m, k] = S[m, free[k]], Y[m, free[k]]
+            S_free[m, k], Y_free[m, k] = S[m, free[k]] * metric_free[k], Y[m, free[k]]
     found = _minimise_model(
-        y, slope_free, S_free, Y_free, sigma, middle, n_free, total, n_steps, tol
+        y, slope_free, S_free, Y_free, metric_free, sigma, middle, n_free, total, n_steps, tol
     )
     target = x.copy()
     for k in range(size):
@@ -328,6 +333,7 @@ def _minimise_model(
     g: Array,
     S: Array,
     Y: Array,
+    metric: Array,
     sigma: float,
     middle: Array,
     n: int,
@@ -335,19 +341,22 @@ def _minimise_model(
     max_steps: int,
     tol: float,
 ) -> Array:
-    """Projected gradient steps of Barzilai-Borwein length, each exact along its segment."""
+    """Projected gradient steps of Barzilai-Borwein length, each exact along its segment.
+
+    Gradients and projections are in the metric, which is in ``S`` already.
+    """
     m = S.shape[0]
-    y, slope = x.copy(), g.copy()
+    y, slope, inverse = x.copy(), g.copy(), 1.0 / metric
     d = np.empty(x.size)
     seen, bent = np.zeros(2 * m), np.zeros(2 * m)
     length = 1.0 / sigma
-    trial = y - length * slope
+    trial = y - length * inverse * slope
     first = 0.0
     for step in range(max_steps):
-        theta = _threshold(trial[:n], y[:n], total)
+        theta = _threshold(trial[:n], inverse[:n], y[:n], total)
         seen[:] = 0.0
-        fall, moved = _look(trial, y, slope, d, S, Y, seen, 0, n, theta)
-        of_scales = _look(trial, y, slope, d, S, Y, seen, n, x.size, 0.0)
+        fall, moved = _look(trial, y, slope, d, S, Y, metric, inverse, seen, 0, n, theta)
+        of_scales = _look(trial, y, slope, d, S, Y, metric, inverse, seen, n, x.size, 0.0)
         fall, moved = fall + of_scales[0], moved + of_scales[1]
         if step == 0:
             first = fall
@@ -362,7 +371,7 @@ def _minimise_model(
             s = fall / curvature
         if curvature > 0.0:
             length = moved / curvature
-        _advance(trial, y, slope, d, S, Y, s * bent, s, sigma, length)
+        _advance(trial, y, slope, d, S, Y, metric, inverse, s * bent, s, sigma, length)
     return project_valid(y, n, total)
 
 
@@ -374,6 +383,8 @@ def _look(
     d: Array,
     S: Array,
     Y: Array,
+    metric: Array,
+    inverse: Array,
     seen: Array,
     begin: int,
     end: int,
@@ -388,10 +399,11 @@ def _look(
     for start in range(begin, end, CHUNK):
         stop = min(start + CHUNK, end)
         to, at, down, by = trial[start:stop], y[start:stop], slope[start:stop], d[start:stop]
+        bends, eases = metric[start:stop], inverse[start:stop]
         for k in range(by.size):
-            by[k] = max(to[k] - theta, 0.0) - at[k]
+            by[k] = max(to[k] - theta * eases[k], 0.0) - at[k]
             fall -= down[k] * by[k]
-            moved += by[k] * by[k]
+            moved += by[k] * by[k] * bends[k]
         for p in range(m):
             s_row, y_row = S[p, start:stop], Y[p, start:stop]
             along_s = along_y = 0.0
@@ -411,6 +423,8 @@ def _advance(
     d: Array,
     S: Array,
     Y: Array,
+    metric: Array,
+    inverse: Array,
     bent: Array,
     s: float,
     sigma: float,
@@ -421,40 +435,42 @@ def _advance(
     for start in range(0, y.size, CHUNK):
         stop = min(start + CHUNK, y.size)
         to, at, down, by = trial[start:stop], y[start:stop], slope[start:stop], d[start:stop]
+        bends, eases = metric[start:stop], inverse[start:stop]
         for k in range(by.size):
             at[k] += s * by[k]
-            down[k] += s * sigma * by[k]
+            down[k] += s * sigma * bends[k] * by[k]
         for p in range(m):
             s_row, y_row = S[p, start:stop], Y[p, start:stop]
             s_part, y_part = bent[p], bent[m + p]
             for k in range(by.size):
                 down[k] -= s_part * s_row[k] + y_part * y_row[k]
         for k in range(by.size):
-            to[k] = at[k] - length * down[k]
+            to[k] = at[k] - length * eases[k] * down[k]
 
 
 @_part
-def _threshold(v: Array, near: Array, total: float) -> float:
-    """``theta`` with ``sum_k max(v_k - theta, 0) = total``, to the accuracy of a plain sum.
+def _threshold(v: Array, c: Array, near: Array, total: float) -> float:
+    """``theta`` with ``sum_k max(v_k - theta c_k, 0) = total``, to the accuracy of a plain sum.
 
     Any set of coordinates gives a ``theta`` that is not too large; so Newton's steps from that of
     the support of a point nearby only ever rise, and few are needed.
     """
-    mass, count = 0.0, 0
+    mass = slope = 0.0
     for k in range(v.size):
         inside = near[k] > 0.0
         mass += v[k] if inside else 0.0
-        count += inside
-    theta = (mass - total) / count
+        slope += c[k] if inside else 0.0
+    theta = (mass - total) / slope
     last = -1
     for _ in range(MAX_PASSES):
-        mass, count = 0.0, 0
+        mass, slope, count = 0.0, 0.0, 0
         for k in range(v.size):
-            above = v[k] - theta
+            above = v[k] - theta * c[k]
             mass += max(above, 0.0)
+            slope += c[k] if above > 0.0 else 0.0
             count += above > 0.0
         if count == 0 or count == last:
             break
-        theta += (mass - total) / count
+        theta += (mass - total) / slope
         last = count
     return theta
