@@ -574,6 +574,47 @@ class TestEdges:
     def test_cut_of_the_paper(self, signals):
         assert LearnHeat(**RAW).fit(signals).cut_ == 1e-4
 
+    @pytest.mark.parametrize("candidates", [None, [(5, 1), (0, 1), (3, 2), (7, 6), (4, 0), (1, 2)]])
+    def test_mean_of_neighbouring_alphas_says_what_is_an_edge(self, signals, candidates):
+        learned = LearnHeat(n_scales=1, candidates=candidates).fit(signals)
+        around = [
+            LearnHeat(
+                n_scales=1, alpha=c * learned.alpha_, beta=learned.beta_, candidates=candidates
+            ).fit(signals)
+            for c in (0.5, 2.0)
+        ]
+        mean = np.mean([fit.laplacian_ for fit in (learned, *around)], axis=0)
+        i, j = learned.weights_.edges.T
+        # The others were fitted to less precision, from another start.
+        sure = np.abs(-mean[i, j] - learned.cut_) > 0.02
+        kept = {tuple(edge) for edge in learned.graph_.edges.tolist()}
+        assert sure.mean() > 0.5
+        for edge, is_edge in zip(
+            learned.weights_.edges[sure].tolist(), (-mean[i, j] >= learned.cut_)[sure], strict=True
+        ):
+            assert (tuple(edge) in kept) == is_edge
+        L = learned.laplacian_
+        a, b = learned.graph_.edges.T
+        np.testing.assert_array_equal(learned.graph_.weights, -L[a, b])
+
+    @pytest.mark.parametrize("settings", [{"cut": 0.1}, {"alpha": 0.02}, {"n_edges": 9}])
+    def test_weights_alone_decide_where_something_is_given(self, signals, settings, monkeypatch):
+        monkeypatch.setattr("heatgraph.learners.learn_heat.mean_around", pytest.fail)
+        learned = LearnHeat(n_scales=1, **settings).fit(signals)
+        assert learned.graph_ == learned.weights_.cut(weight=learned.cut_)
+
+    def test_ctrl_c_while_the_neighbours_are_fitted_keeps_the_fit(
+        self, signals, chosen, monkeypatch
+    ):
+        def stop(*_):
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr("heatgraph.learners.learn_heat.mean_around", stop)
+        learned = LearnHeat(n_scales=1).fit(signals)
+        assert learned.status_ == "interrupted"
+        np.testing.assert_array_equal(learned.laplacian_, chosen.laplacian_)
+        assert learned.graph_ == learned.weights_.cut(weight=learned.cut_)
+
     def test_confidence(self, signals, model):
         learned = LearnHeat(**GIVEN, n_bootstrap=4).fit(signals)
         confidence = learned.graph_.confidence

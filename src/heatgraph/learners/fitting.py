@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -28,11 +28,12 @@ from heatgraph.solvers.paper import solve_paper
 from heatgraph.solvers.result import Monitor, Solution, Status
 from heatgraph.solvers.threads import bounded_blas
 
-__all__ = ["Fit", "fit_heat", "refit", "refit_resamples"]
+__all__ = ["Fit", "fit_heat", "mean_around", "refit", "refit_resamples"]
 
 Array = NDArray[np.float64]
 
 BETTER = 1e-3  # relative; a start given by the user must win by this over the usual one
+AROUND = (0.5, 2.0)  # times the chosen alpha: the other fits whose mean says what is an edge
 BETA_RANGE = 1e3  # how far beta may go from its usual value to reach a number of edges
 
 
@@ -187,6 +188,40 @@ def _first_fit(
     return replace(fit, status=given.status) if given.status is Status.INTERRUPTED else fit
 
 
+def mean_around(p: HeatParameters, fit: Fit, keeper: Keeper = FORGETFUL) -> Array:
+    """The mean weights of the fit, and of others at half and twice its alpha.
+
+    Which alpha is chosen among neighbours is much of a toss-up, and what is an edge at one of them
+    only is most often none.
+    """
+    stages = [keeper.within(f"around{k}") for k in range(len(AROUND))]
+    kept = [stage.get() for stage in stages]
+    missing = [c for c, record in zip(AROUND, kept, strict=True) if record is None]
+    if isinstance(p.signals, Signals):
+        fits = Parallel(n_jobs=min(p.n_jobs, len(AROUND)), return_as="generator")(
+            delayed(_refit)(p, fit, p.signals, c) for c in missing
+        )
+    else:
+        fits = (refit(p, fit, p.signals, c) for c in missing)
+    return _mean([fit.solution.w, *_weights(stages, kept, fits)])
+
+
+def _mean(weights: Sequence[Array]) -> Array:
+    mean: Array = np.mean(weights, axis=0)
+    return mean
+
+
+def _weights(
+    stages: Sequence[Keeper], kept: Sequence[Record | None], fits: Iterator[Solution]
+) -> list[Array]:
+    """The weights that were kept, and in between those of the fits made now, which are kept too."""
+    weights = []
+    for stage, record in zip(stages, kept, strict=True):
+        weights.append(next(fits).w if record is None else record.arrays["w"])
+        stage.put(Record(arrays={"w": weights[-1]}))
+    return weights
+
+
 def refit_resamples(p: HeatParameters, fit: Fit, n: int, keeper: Keeper = FORGETFUL) -> list[Array]:
     """The weights of ``n`` fits of signals drawn with replacement."""
     M = ensemble_of(p.signals).n_signals
@@ -207,17 +242,13 @@ def refit_resamples(p: HeatParameters, fit: Fit, n: int, keeper: Keeper = FORGET
         fits = p.signals.each_whole(_refit_whole, each)
     else:
         fits = (refit(p, fit, p.signals.take(draw)) for draw in missing)
-    weights = []
-    for stage, record in zip(stages, kept, strict=True):
-        weights.append(next(fits).w if record is None else record.arrays["w"])
-        stage.put(Record(arrays={"w": weights[-1]}))
-    return weights
+    return _weights(stages, kept, fits)
 
 
-def _refit(p: HeatParameters, fit: Fit, signals: Signals) -> Solution:
+def _refit(p: HeatParameters, fit: Fit, signals: Signals, times_alpha: float = 1.0) -> Solution:
     # In a process of its own, where the limits of the caller's do not hold.
     with bounded_blas():
-        return refit(p, fit, signals)
+        return refit(p, fit, signals, times_alpha)
 
 
 def _refit_whole(signals: Signals, p: HeatParameters, fit: Fit, draw: NDArray[np.intp]) -> Solution:
@@ -225,11 +256,13 @@ def _refit_whole(signals: Signals, p: HeatParameters, fit: Fit, draw: NDArray[np
     return replace(solution, H=solution.H[:, :, :0])
 
 
-def refit(p: HeatParameters, fit: Fit, signals: Signals | Ensemble) -> Solution:
-    """Fit other signals, a resample say, from where a fit ended, with its parameters."""
+def refit(
+    p: HeatParameters, fit: Fit, signals: Signals | Ensemble, times_alpha: float = 1.0
+) -> Solution:
+    """Fit other signals, a resample say, or with another alpha, from where a fit ended."""
     objective = fit.objective
     share = ensemble_of(signals).n_signals / ensemble_of(p.signals).n_signals
-    problem = p.objective(objective.alpha, objective.beta * share)
+    problem = p.objective(times_alpha * objective.alpha, objective.beta * share)
     first = solve_heat(
         problem,
         signals,

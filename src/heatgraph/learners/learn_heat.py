@@ -12,8 +12,9 @@ from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from heatgraph.graph import Graph
 from heatgraph.learners.checkpoint import fingerprint, kept_in
-from heatgraph.learners.fitting import Fit, fit_heat, refit_resamples
+from heatgraph.learners.fitting import Fit, fit_heat, mean_around, refit_resamples
 from heatgraph.learners.intake import Intake, take_in
 from heatgraph.learners.large import LargeModel, large_sources
 from heatgraph.learners.model import DenseModel
@@ -124,7 +125,8 @@ class LearnHeat(ReportMixin, TransformerMixin, BaseEstimator):
     cut : {"auto", "typical", "mixture", "otsu"} or float
         The smallest weight that ``graph_`` keeps, or the rule that finds it: a share of the
         typical weight, where noise and edges separate in a mixture, or Otsu's.  "auto" is
-        "typical" for ``penalty="log"`` and the paper's 1e-4 for "l1".
+        "typical" for ``penalty="log"`` and the paper's 1e-4 for "l1".  Where alpha is chosen too,
+        an edge has to reach that in the mean of three fits, at half, once and twice ``alpha_``.
     n_bootstrap : int
         Refit this many resamples of the signals; ``graph_.confidence`` is then the share of them
         in which each edge was found.
@@ -253,18 +255,38 @@ class LearnHeat(ReportMixin, TransformerMixin, BaseEstimator):
                     fit = fit_heat(
                         parameters, watch.step, watch.tried, beta_is_free=free, keeper=keeper
                     )
-                self._store(parameters, fit, given)
+                    fit, steady = self._steady(parameters, fit, keeper)
+                self._store(parameters, fit, given, steady)
                 if n_bootstrap and self.status_ is not Status.INTERRUPTED:
                     self._measure_confidence(parameters, fit, n_bootstrap, keeper)
         warn_of_status(self)
         self._warn(parameters, fit, given.names)
         return self
 
-    def _store(self, p: HeatParameters, fit: Fit, given: Intake) -> None:
+    def _steady(self, p: HeatParameters, fit: Fit, keeper: Keeper) -> tuple[Fit, Array]:
+        """The weights that say which pairs are edges: the mean of a few fits, where it can be.
+
+        Stopped by the user while those are made, the fit's own have to do.
+        """
+        own, chosen = fit.solution.w, len(p.alphas) > 1 and fit.choice is not None
+        ruled = p.penalty == "log" and p.n_edges is None and isinstance(self.cut, str)
+        if not chosen or not ruled or fit.solution.status is Status.INTERRUPTED:
+            return fit, own
+        try:
+            return fit, mean_around(p, fit, keeper)
+        except KeyboardInterrupt:
+            return replace(fit, solution=replace(fit.solution, status=Status.INTERRUPTED)), own
+
+    def _store(self, p: HeatParameters, fit: Fit, given: Intake, steady: Array) -> None:
         solution, unit = fit.solution, given.unit
         store_graph(self, fit.objective.candidates, solution.w, given.names, None)
         self.cut_ = self._cut_at(p, solution.w)
-        self.graph_ = self.weights_.cut(weight=self.cut_)
+        pairs, learned = fit.objective.candidates, np.flatnonzero(solution.w)
+        edges = np.stack([pairs.i, pairs.j], axis=1)[learned]
+        kept = Graph(edges, steady[learned], pairs.n_nodes).weights >= self.cut_  # as in weights_
+        self.graph_ = Graph(
+            self.weights_.edges[kept], self.weights_.weights[kept], pairs.n_nodes, given.names
+        )
         if p.n_edges is not None:  # no more of them, where weights tie
             self.graph_ = self.weights_.cut(n_edges=p.n_edges)
         self.scales_, scale_of = _merge_scales(solution.tau)

@@ -25,6 +25,8 @@ Array = NDArray[np.float64]
 A_NODE = 4  # new candidates at one node in a round
 FINE = 1e-5  # a certificate needs atoms that leave out no more heat than this
 SETTLED = 0.5  # share of the gap to which the fit on the candidates settles before pairs are priced
+# While pairs promise far more than the gap: the share of it to which the fit settles in between.
+MEANWHILE = 0.1
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,13 +89,16 @@ def solve_priced(
     """Minimise over all pairs from the candidates of ``objective``, to a relative ``gap``.
 
     Each round settles the fit on its candidates first: to price pairs before floods nodes with
-    edges that the next steps would have made needless.
+    edges that the next steps would have made needless.  It settles the finer, the less the pairs
+    that came last had promised.
     """
     codes, done = None, 0
     histories: list[Array] = []
     solution: Solution | None = None
     reached = np.inf
+    promised = 1.0
     for k in range(n_rounds):
+        settled = max(tol, SETTLED * gap, MEANWHILE * promised)
         solution = solve_heat(
             objective,
             ensemble,
@@ -101,7 +106,7 @@ def solve_priced(
             tau,
             learn_scales=learn_scales,
             max_iter=max(1, max_iter - done),
-            tol=max(tol, SETTLED * gap),
+            tol=settled,
             codes=codes,
             monitor=None if monitor is None else _later(monitor, done, max_iter),
             keeper=keeper.within(f"priced{k}"),
@@ -116,8 +121,9 @@ def solve_priced(
         except KeyboardInterrupt:
             solution, reached = replace(solution, status=Status.INTERRUPTED), float("nan")
             break
-        reached = prices.gap
-        if reached <= gap or not len(prices.pairs) or done >= max_iter:
+        reached, promised = prices.gap, min(prices.gap, promised)
+        rough = settled > max(tol, SETTLED * gap)
+        if reached <= gap or done >= max_iter or not (rough or len(prices.pairs)):
             break
         fit = with_pairs(Certified(solution, objective, ensemble, reached), prices)
         objective, ensemble, solution = fit.objective, fit.ensemble, fit.solution
