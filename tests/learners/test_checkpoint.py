@@ -18,6 +18,7 @@ from heatgraph.learners import checkpoint as checkpoints
 from heatgraph.learners.checkpoint import Checkpoint
 from heatgraph.selection import penalties
 from heatgraph.solvers.keeping import Record, thick, thin
+from heatgraph.storage import save_model
 
 GIVEN = {"alpha": 0.02, "beta": 0.05, "tol": 1e-5}
 STORED = ("laplacian_", "sources_", "objective_", "scales_")
@@ -194,15 +195,24 @@ class TestRefuses:
         with pytest.raises(Killed):
             LearnHeat(**GIVEN, checkpoint=path).fit(signals, monitor=killed_at(30))
         whole = path.read_bytes()
-        for damaged in (whole[: len(whole) // 2], b"", b"not a checkpoint"):
-            path.write_bytes(damaged)
-            with pytest.raises(ValueError, match=r"cannot be read.*Delete it"):
-                LearnHeat(**GIVEN, checkpoint=path).fit(signals)
+        path.write_bytes(whole[: len(whole) // 2])
+        with pytest.raises(ValueError, match=r"cannot be read.*Delete it"):
+            LearnHeat(**GIVEN, checkpoint=path).fit(signals)
         flipped = bytearray(whole)
         flipped[len(whole) // 2] ^= 1
         path.write_bytes(bytes(flipped))
         with pytest.raises(ValueError, match=r"cannot be read.*Delete it"):
             LearnHeat(**GIVEN, checkpoint=path).fit(signals)
+
+    def test_another_file_is_not_to_be_deleted(self, signals, path):
+        save_model(LearnHeat(**GIVEN).fit(signals), path.with_suffix(".npz"))
+        model = path.with_suffix(".npz").read_bytes()
+        for other in (b"a,b\n1,2\n", b"", model, model[:1000]):
+            path.write_bytes(other)
+            with pytest.raises(ValueError, match="is not a checkpoint; name another") as caught:
+                LearnHeat(**GIVEN, checkpoint=path).fit(signals)
+            assert "elete" not in str(caught.value)
+            assert path.read_bytes() == other
 
     def test_a_path_that_cannot_be_written(self, signals, tmp_path):
         with pytest.raises(FileNotFoundError, match="no directory"):

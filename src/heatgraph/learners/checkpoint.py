@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import time
 import warnings
 from collections.abc import Iterator, Mapping
@@ -33,6 +34,7 @@ FORMAT_VERSION = 1
 EVERY = 30.0  # seconds between two writes
 DTYPES = "<f8 <i8 <i4 |b1"
 LONGEST = 60  # characters of a parameter that a message quotes
+MEMBER, MEMBER_NAME = b"PK\x03\x04", 30  # how a member of an .npz begins, and where its name does
 # What a fit may be given anew without computing anything else.
 IRRELEVANT = ("checkpoint", "n_jobs", "verbose")
 
@@ -137,6 +139,11 @@ class Checkpoint:
             try:
                 header, arrays = read_arrays(file, FORMAT, FORMAT_VERSION, _expected)
             except (ValueError, TypeError, RecursionError) as error:
+                if not _is_ours(self.path):
+                    raise ValueError(
+                        f"checkpoint: {self.path} is there already and is not a checkpoint; name "
+                        "another file."
+                    ) from error
                 raise ValueError(
                     f"checkpoint: {self.path} cannot be read: {error}. Delete it to start anew, "
                     "or name another file."
@@ -201,6 +208,16 @@ class _Name:
 
     def put(self, record: Record, /) -> None:
         self.checkpoint.put(self.name, record)
+
+
+def _is_ours(path: Path) -> bool:
+    """Whether a file that cannot be read was a checkpoint once, and may be given up."""
+    content = path.read_bytes()
+    if not content.startswith(MEMBER):
+        return False
+    # The header comes last, and is lost if the file was cut; the first field has a name of ours.
+    first = content[MEMBER_NAME : MEMBER_NAME + int.from_bytes(content[26:28], "little")]
+    return FORMAT.encode() in content or re.fullmatch(rb"\d+\..+\.npy", first) is not None
 
 
 def _expected(header: dict[str, Any]) -> dict[str, tuple[str, int]]:
