@@ -96,6 +96,7 @@ def test_what_was_run_and_what_to_beware_of(make_model, page, graph):
     model.status_ = Status.MAX_ITER
     text = page(model, np.ones((3, 4)), sources=np.zeros((3, 2, 4)))
     assert "The fit ended as" in text
+    assert "`tol`" not in text
     assert "A scale fell to zero" in text
     assert "less than 0% of their energy explained" in text
     assert "<td>alpha, given</td><td>0.05</td>" in text

@@ -52,7 +52,7 @@ def cautions(model: Any, content: Content) -> list[str]:
     found = []
     status = getattr(model, "status_", Status.CONVERGED)
     if status != Status.CONVERGED:
-        found.append(f"The fit ended as “{status}”. {status.advice}")
+        found.append(f"The fit ended as “{status}”. {status.advice.replace('`', '')}")
     selection = getattr(model, "selection_", None)
     if selection is not None and len(selection):
         best = selection.loc[selection["missed"].idxmin()]

@@ -28,9 +28,7 @@ class Status(StrEnum):
 
 
 _ADVICE = {
-    Status.CONVERGED: (
-        "The residual is below `tol` (for the paper's solver: the change of the objective is)."
-    ),
+    Status.CONVERGED: "The fit settled within its tolerance.",
     Status.CERTIFIED: (
         "The fit settled, and the gradient over every pair of nodes, candidate or not, promises no "
         "larger relative fall of the objective than the stated gap."
