@@ -43,6 +43,13 @@ def test_tables_have_ours_and_the_papers():
     assert draw_table(lines, "A table").axes[0].get_title(loc="left") == "A table"
 
 
+def test_fewer_graphs_are_counted():
+    lines = [line([0.8, 0.9, 0.7], 0.7), line([0.8], 0.7), line([0.8, 0.9], 0.7)]
+    shown = " ".join(text.get_text() for text in draw_table(lines, "A table").axes[0].texts)
+    assert ", 1 graph " in shown
+    assert ", 2 graphs " in shown
+
+
 def test_the_paper_has_a_row_for_every_model_and_method():
     for table in TABLES.values():
         assert len(table) == 9

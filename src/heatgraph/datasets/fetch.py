@@ -64,9 +64,12 @@ def named_home(data_home: PathLike | None) -> Path | None:
         return None
     folder = Path(named).expanduser()
     if not folder.is_dir():
-        origin = "data_home" if data_home is not None else HOME_VARIABLE
+        # The command line passes the value of the variable on.
+        from_variable = os.fspath(named) == os.environ.get(HOME_VARIABLE)
+        origin = f"the variable {HOME_VARIABLE}" if from_variable else "data_home"
         raise FileNotFoundError(
-            f"{origin} must be a folder of data, got {os.fspath(named)!r}, which is none"
+            f"{origin} must be a folder of data, got {os.fspath(named)!r}, which is none; name one "
+            "that is there, or none to have the files downloaded"
         )
     return folder
 

@@ -39,7 +39,8 @@ def draw_table(lines: Sequence[Line], title: str) -> Figure:
         ax.text(column + 0.5, -0.35, name, ha="center", va="center", fontsize=12, weight="bold")
     most = max(len(line.scores) for line in lines)
     for row, line in enumerate(lines):
-        fewer = "" if len(line.scores) == most else f", {len(line.scores)} graphs"
+        n = len(line.scores)
+        fewer = "" if n == most else f", {n} graph{'s' if n > 1 else ''}"
         label = line.protocol + fewer
         _draw_line(ax, row, line, label, first=row == 0 or lines[row - 1].graph != line.graph)
     handles = [

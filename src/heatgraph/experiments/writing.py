@@ -16,11 +16,24 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from heatgraph.experiments.base import Outcome, Settings
 from heatgraph.files import write_folder
 
-__all__ = ["PAGE", "RESULTS", "collect_pages", "plain", "same_request", "to_json", "write_outcome"]
+__all__ = [
+    "PAGE",
+    "REHEARSAL",
+    "RESULTS",
+    "collect_pages",
+    "plain",
+    "same_request",
+    "to_json",
+    "write_outcome",
+]
 
 RESULTS, PAGE = "results.json", "page.md"
 FORMAT = "heatgraph experiment"
 DPI = 150
+REHEARSAL = (
+    "This is a rehearsal: the quick size takes a few small problems to show that everything runs. "
+    "Its numbers are not comparable with those of the paper."
+)
 # Without the date and random identifiers, the same picture is the same file.
 SVG = {"metadata": {"Date": None}}
 
@@ -68,7 +81,8 @@ def write_outcome(
             table.to_csv(new / f"{name}.csv", index=False)
         for name, figure in outcome.figures.items():
             _draw(figure, new, name)
-        (new / PAGE).write_text(outcome.page.rstrip() + "\n", encoding="utf-8")
+        page = _rehearsed(outcome.page) if settings is not None and settings.quick else outcome.page
+        (new / PAGE).write_text(page.rstrip() + "\n", encoding="utf-8")
         names = sorted([*(entry.name for entry in new.iterdir()), RESULTS])
         content = {
             "format": FORMAT,
@@ -81,6 +95,12 @@ def write_outcome(
         }
         (new / RESULTS).write_text(to_json(content) + "\n", encoding="utf-8")
     return [target / name for name in names]
+
+
+def _rehearsed(page: str) -> str:
+    """A page with a word, below its title, on what it is not."""
+    title, _, rest = page.partition("\n") if page.startswith("#") else ("", "", page)
+    return "\n\n".join(part for part in (title, f"**{REHEARSAL}**", rest.strip()) if part)
 
 
 def collect_pages(folder: Path, names: Iterable[str], title: str, pictures: str = "{name}/") -> str:
