@@ -30,6 +30,12 @@ def graph():
             pd.DataFrame(XY, columns=["Longitude", "Latitude"]).assign(name=["a", "b", "c"]),
             ("longitude", "latitude"),
         ),
+        (
+            pd.DataFrame(XY, columns=["lon", "lat"]).assign(
+                name=["Aix", "Bern", "Bern"], code=["a", "b", "c"]
+            ),
+            ("longitude", "latitude"),
+        ),
     ],
 )
 def test_every_form(graph, coordinates, axes):
@@ -65,7 +71,11 @@ def test_only_near_outlines_are_kept(graph):
         ("here", "two finite numbers"),
         ({"a": (1, 2)}, "lack 'b', 'c'"),
         (pd.DataFrame(XY, columns=["x", "z"], index=["a", "b", "c"]), "columns longitude and lat"),
-        (pd.DataFrame(XY, columns=["x", "y"], index=["a", "b", "b"]), "'b' twice"),
+        (pd.DataFrame(XY, columns=["x", "y"], index=["a", "b", "b"]), "the index has 'b' twice"),
+        (
+            pd.DataFrame(XY, columns=["x", "y"]).assign(name=["k", "l", "m"], code=["a", "b", "d"]),
+            "the column 'code' lacks 'c'",
+        ),
     ],
 )
 def test_bad_coordinates(graph, coordinates, message):

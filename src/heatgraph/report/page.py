@@ -61,8 +61,8 @@ def write_report(
         shows the signals of the fit as the model has them.
     coordinates : optional
         Where the nodes are: an array (n_nodes, 2), a mapping from names to pairs, or a data frame
-        with the columns longitude and latitude, or x and y, and the names in its index or in a
-        column "name".
+        with the columns longitude and latitude, or x and y, and the names in its index or in any
+        other column.
     outlines : iterable of array-like (n_points, 2), optional
         Closed rings drawn below the graph, in the same coordinates.  By default those of countries
         where the coordinates are longitude and latitude and the extra ``geo`` is installed.

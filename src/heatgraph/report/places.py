@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,6 +22,7 @@ Array = NDArray[np.float64]
 # Columns of a table of coordinates, by what they are called.
 PAIRS = (("longitude", "latitude"), ("lon", "lat"), ("lng", "lat"), ("x", "y"))
 GEOGRAPHIC = ("latitude", "lat")
+NAMING = ("name", "node")
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,8 +53,8 @@ def place(graph: Graph, coordinates: Any = None, outlines: Any = None) -> Places
     """Places for the nodes of a graph, and the outlines around them.
 
     ``coordinates`` is an array (n_nodes, 2), a mapping from names to pairs, or a data frame whose
-    index, or column "name", has the names and whose columns are longitude and latitude, or x and
-    y.  None takes those of the graph, and a layout where it has none.  ``outlines`` are rings of
+    index, or one of whose columns, has the names and which has longitude and latitude, or x and y.
+    None takes those of the graph, and a layout where it has none.  ``outlines`` are rings of
     such coordinates; None takes countries for longitude and latitude.
     """
     known = _known_places(graph, coordinates)
@@ -78,9 +80,9 @@ def _known_places(graph: Graph, coordinates: Any) -> Places:
         return Places(np.asarray(graph.coordinates, dtype=np.float64), ("x", "y"))
     axes = ("x", "y")
     if isinstance(coordinates, pd.DataFrame):
-        coordinates, axes = _from_frame(coordinates)
-    if isinstance(coordinates, Mapping):
-        coordinates = _by_name(graph, coordinates)
+        coordinates, axes = _from_frame(graph, coordinates)
+    elif isinstance(coordinates, Mapping):
+        coordinates = _by_name(graph, coordinates, "they")
     try:
         xy = np.asarray(coordinates, dtype=np.float64)
     except (TypeError, ValueError):
@@ -93,29 +95,50 @@ def _known_places(graph: Graph, coordinates: Any) -> Places:
     return Places(xy, axes)
 
 
-def _from_frame(frame: pd.DataFrame) -> tuple[Mapping[Any, Any], tuple[str, str]]:
+def _from_frame(graph: Graph, frame: pd.DataFrame) -> tuple[list[Any], tuple[str, str]]:
     known = {str(column).strip().lower(): column for column in frame.columns}
     for x, y in PAIRS:
         if x in known and y in known:
-            names = next((frame[known[key]] for key in ("name", "node") if key in known), None)
-            rows = frame[[known[x], known[y]]].to_numpy()
-            keys = frame.index if names is None else names
-            if keys.duplicated().any():
-                twice = keys[keys.duplicated()].tolist()[0]
-                raise ValueError(f"coordinates must have one row a node, got {twice!r} twice.")
+            rows = frame[[known[x], known[y]]].to_numpy().tolist()
+            named, keys = _naming(graph, frame, [known[x], known[y]])
+            twice = [key for key, times in Counter(keys).items() if times > 1]
+            if twice:
+                raise ValueError(
+                    f"coordinates must have one row a node, but {named} has {twice[0]!r} twice."
+                )
             axes = ("longitude", "latitude") if y in GEOGRAPHIC else ("x", "y")
-            return dict(zip(keys.tolist(), rows.tolist(), strict=True)), axes
+            return _by_name(graph, dict(zip(keys, rows, strict=True)), named), axes
     raise ValueError(
         "coordinates must have the columns longitude and latitude, or x and y, got "
         f"{', '.join(map(str, frame.columns)) or 'none'}."
     )
 
 
-def _by_name(graph: Graph, known: Mapping[Any, Any]) -> list[Any]:
-    nodes = range(graph.n_nodes) if graph.names is None else graph.names
+def _naming(graph: Graph, frame: pd.DataFrame, axes: list[Any]) -> tuple[str, list[str]]:
+    """What names the nodes in most rows: a column called name or node, the index, any column."""
+    called = [column for column in frame.columns if str(column).strip().lower() in NAMING]
+    others = [column for column in frame.columns if column not in (*called, *axes)]
+    index = "the index" if frame.index.name is None else f"the column {frame.index.name!r}"
+    choices = [(f"the column {column!r}", frame[column]) for column in called]
+    if frame.index.name not in axes:
+        choices.append((index, frame.index.to_series()))
+    choices += [(f"the column {column!r}", frame[column]) for column in others]
+    nodes = set(map(str, _nodes(graph)))
+    return max(
+        ((named, list(map(str, values))) for named, values in choices),
+        key=lambda choice: len(nodes.intersection(choice[1])),
+    )
+
+
+def _nodes(graph: Graph) -> Sequence[Any]:
+    return range(graph.n_nodes) if graph.names is None else graph.names
+
+
+def _by_name(graph: Graph, known: Mapping[Any, Any], named: str) -> list[Any]:
     as_text = {str(key): value for key, value in known.items()}
-    missing = [name for name in nodes if str(name) not in as_text]
+    missing = [name for name in _nodes(graph) if str(name) not in as_text]
     if missing:
         listed = ", ".join(map(repr, missing[:5])) + (", ..." if len(missing) > 5 else "")
-        raise ValueError(f"coordinates must name every node, but lack {listed}.")
-    return [as_text[str(name)] for name in nodes]
+        lack = "lack" if named == "they" else "lacks"
+        raise ValueError(f"coordinates must name every node, but {named} {lack} {listed}.")
+    return [as_text[str(name)] for name in _nodes(graph)]
