@@ -11,6 +11,7 @@ import pytest
 from heatgraph import __version__
 from heatgraph.cli import main
 from heatgraph.cli.app import COMMANDS
+from heatgraph.cli.demo import tour
 from heatgraph.metrics import EdgeScores
 
 
@@ -34,6 +35,16 @@ def test_demo_tells_where_to_look(run, tmp_path):
     assert done.stdout.splitlines()[-1].endswith((tmp_path / "out" / "report.html").as_uri())
     assert "heatgraph sources" in done.stdout
     assert "--force" in run("demo", "--output", tmp_path / "out", code=2).stderr
+
+
+def test_the_tour_names_the_page_only_where_it_is(tmp_path):
+    def shown():
+        return [row for part in tour(tmp_path) if hasattr(part, "columns")
+                for row in part.columns[0].cells]  # fmt: skip
+
+    assert "report.html" not in map(str, shown())
+    (tmp_path / "report.html").touch()
+    assert "report.html" in map(str, shown())
 
 
 def test_version_and_help(run):

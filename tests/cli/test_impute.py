@@ -25,7 +25,8 @@ def test_what_is_missing_is_what_the_model_says(run, learned, frame, gappy, tmp_
     summary = json.loads(run("impute", learned / "result", path, "-o", out, "--json").stdout)
     assert summary["n_filled"] == hidden.sum()
     filled = pd.read_csv(out)
-    assert filled["signal"].tolist() == [f"day {k}" for k in range(len(frame))]
+    assert filled.columns.tolist() == ["day", *frame.columns]
+    assert filled["day"].tolist() == [f"day {k}" for k in range(len(frame))]
     values = filled[list(frame.columns)].to_numpy()
     np.testing.assert_array_equal(values[~hidden], frame.to_numpy()[~hidden])
     model = load_model(learned / "result" / "model.npz")
@@ -54,3 +55,85 @@ def test_unknown_nodes_are_refused(refused, learned, frame, tmp_path):
     out = tmp_path / "full.csv"
     assert "'paris'" in refused("impute", learned / "result", tmp_path / "other.csv", "-o", out)
     assert not out.exists()
+
+
+class TestTheTableComesBack:
+    def impute(self, run, learned, path, out, *options):
+        run("impute", learned / "result", path, "-o", out, *options)
+        return out
+
+    def test_with_its_own_order_of_columns(self, run, learned, frame, tmp_path):
+        turned = frame[frame.columns[::-1]].copy()
+        turned.insert(3, "when", [f"w{k}" for k in range(len(frame))])
+        turned.iloc[0, 1] = np.nan
+        turned.to_csv(tmp_path / "s.csv", index=False)
+        out = self.impute(
+            run, learned, tmp_path / "s.csv", tmp_path / "f.csv", "--index-column", "when"
+        )
+        back = pd.read_csv(out)
+        assert back.columns.tolist() == turned.columns.tolist()
+        assert np.isfinite(back.iloc[0, 1])
+        back.iloc[0, 1] = np.nan
+        pd.testing.assert_frame_equal(back, turned, check_exact=True)
+
+    def test_with_nodes_in_rows(self, run, learned, frame, tmp_path):
+        turned = frame[frame.columns[::-1]].T.rename_axis("town")
+        turned.columns = [f"day {k}" for k in range(len(frame))]
+        turned.to_csv(tmp_path / "s.csv")
+        out = self.impute(run, learned, tmp_path / "s.csv", tmp_path / "f.csv", "--transpose")
+        back = pd.read_csv(out, index_col="town")
+        pd.testing.assert_frame_equal(back, turned, check_exact=True)
+
+    def test_with_semicolons_and_decimal_commas(self, run, learned, frame, tmp_path):
+        frame.to_csv(tmp_path / "s.csv", index=False, sep=";", decimal=",")
+        out = self.impute(run, learned, tmp_path / "s.csv", tmp_path / "f.csv", "--decimal", ",")
+        assert out.read_text(encoding="utf-8") == (tmp_path / "s.csv").read_text(encoding="utf-8")
+
+    def test_as_parquet_with_dates(self, run, learned, frame, tmp_path):
+        dated = frame.set_axis(pd.date_range("2020-01-01", periods=len(frame), name="day"))
+        dated.to_parquet(tmp_path / "s.parquet")
+        out = self.impute(run, learned, tmp_path / "s.parquet", tmp_path / "f.parquet")
+        pd.testing.assert_frame_equal(pd.read_parquet(out), dated, check_freq=False)
+        dated.reset_index().to_parquet(tmp_path / "s.parquet")
+        out = self.impute(run, learned, tmp_path / "s.parquet", tmp_path / "g.parquet")
+        pd.testing.assert_frame_equal(pd.read_parquet(out), dated.reset_index())
+
+    def test_without_names(self, run, learned, frame, tmp_path):
+        np.save(tmp_path / "s.npy", frame.to_numpy())
+        out = self.impute(run, learned, tmp_path / "s.npy", tmp_path / "f.npy")
+        np.testing.assert_array_equal(np.load(out), frame.to_numpy())
+        out = self.impute(run, learned, tmp_path / "s.npy", tmp_path / "f.parquet")
+        assert pd.read_parquet(out).columns.tolist() == [str(k) for k in range(frame.shape[1])]
+        out = self.impute(run, learned, tmp_path / "s.npy", tmp_path / "f.csv")
+        assert pd.read_csv(out, header=None).shape == frame.shape
+
+    def test_compressed_and_in_a_new_folder(self, run, learned, frame, tmp_path):
+        frame.to_csv(tmp_path / "s.csv.gz", index=False)
+        out = self.impute(run, learned, tmp_path / "s.csv.gz", tmp_path / "a" / "b" / "f.csv.gz")
+        pd.testing.assert_frame_equal(pd.read_csv(out), frame, check_exact=True)
+
+
+def test_where_it_cannot_be_written(refused, learned, gappy, tmp_path):
+    given = ("impute", learned / "result", gappy[0], "-o")
+    assert "is a folder" in refused(*given, tmp_path)
+    assert "is written as .csv, .tsv, .txt" in refused(*given, tmp_path / "full.xlsx")
+    assert "not as no suffix" in refused(*given, tmp_path / "full")
+
+
+def test_signals_without_any_value_stay_empty(run, refused, learned, frame, tmp_path):
+    empty = frame.copy()
+    empty.iloc[[2, 5]] = np.nan
+    empty.iloc[3, 1] = np.nan
+    empty.insert(0, "day", [f"day {k}" for k in range(len(frame))])
+    empty.to_csv(tmp_path / "s.csv", index=False)
+    given = ("impute", learned / "result", tmp_path / "s.csv", "-o", tmp_path / "full.csv")
+    done = run(*given)
+    assert "Filled 1 value of 30 signals" in done.stdout
+    assert "2 signals had nothing observed and stay empty." in done.stdout
+    assert "warning" not in done.stderr
+    back = pd.read_csv(tmp_path / "full.csv").drop(columns="day")
+    assert np.flatnonzero(back.isna().all(axis=1)).tolist() == [2, 5]
+    assert back.isna().sum().sum() == 12
+    empty.iloc[:, 1:] = np.nan
+    empty.to_csv(tmp_path / "s.csv", index=False)
+    assert "no value that was observed" in refused(*given, "-q", "--force")

@@ -53,6 +53,8 @@ def test_what_is_printed(run, signals, tmp_path):
     done = run("learn", signals, "--output", tmp_path / "out", "--tol", 1e-3)
     assert "Learned a graph of 6 nodes and" in done.stdout
     assert "Status: converged" in done.stdout
+    assert "The fit settled within its tolerance." in done.stdout
+    assert "Open in a browser" not in done.stdout
     assert "strongest edges" in done.stdout
     assert str(tmp_path / "out") in done.stdout.replace("\n", "")
     assert "30 signals on 6 nodes" in done.stderr
@@ -122,13 +124,15 @@ def test_missing_values_are_allowed(run, frame, tmp_path):
     ("options", "message"),
     [
         (["--alpha", "much"], "--alpha must be a number or auto"),
-        (["--beta", "-1"], "beta must be"),
+        (["--beta", "-1"], "--beta must be"),
         (["--scales", "2.5;4"], "--scales must be numbers separated by commas"),
         (["--scales", "2.5,4", "--n-scales", "3"], "--n-scales says 3"),
-        (["--hold-scales"], "scales must be given"),
-        (["--atoms", "heavy"], "atoms must be one of"),
-        (["--solver", "magic"], "solver must be one of"),
-        (["--n-edges", "0"], "n_edges must be"),
+        (["--hold-scales"], "--scales must be given, e.g. --scales 2,4"),
+        (["--atoms", "heavy"], "--atoms must be one of"),
+        (["--solver", "magic"], "--solver must be one of"),
+        (["--solver", "paper"], "set --atoms raw (and --penalty l1)"),
+        (["--jobs", "0"], "--jobs must be a number of threads"),
+        (["--n-edges", "0"], "--n-edges must be"),
         (["--candidates", "nowhere.csv"], "a number of neighbours or a CSV file of pairs"),
         (["--index-column", "nowhere"], "no column 'nowhere'"),
         (["--decimal", "x"], "decimal mark"),
@@ -169,11 +173,17 @@ def forbid_fit(monkeypatch):
 def test_a_bad_output_is_said_before_the_fit(refused, signals, tmp_path, monkeypatch):
     forbid_fit(monkeypatch)
     assert "a file has that name" in refused("learn", signals, "--output", signals)
-    parent = tmp_path / "no" / "out"
-    assert "there is no folder" in refused("learn", signals, "--output", parent)
     assert "there is no folder" in refused("learn", signals, "--output", signals / "out")
     monkeypatch.chdir(tmp_path)
     assert "as a whole" in refused("learn", signals, "--output", ".", "--force")
+
+
+def test_missing_parents_are_made_for_a_result_only(run, refused, signals, tmp_path):
+    out = tmp_path / "a" / "b" / "out"
+    refused("learn", signals, "-q", "-o", out, "--index-column", "nowhere")
+    assert not (tmp_path / "a").exists()
+    run("learn", signals, "-o", out, "--tol", 1e-2, "--alpha", 0.05, "--beta", 0.01)
+    assert (out / "model.npz").exists()
 
 
 def test_a_full_folder_is_replaced_only_by_force(refused, run, signals, tmp_path, monkeypatch):
@@ -351,6 +361,13 @@ class TestCheckpoint:
         assert "is of another fit: tol is 0.01, there it was 0.001" in line
         assert not (tmp_path / "result").exists()
 
+    def test_a_file_of_data_is_no_checkpoint(self, refused, signals, tmp_path):
+        before = signals.read_bytes()
+        line = refused("learn", signals, "-o", tmp_path / "out", "-q", "--checkpoint", signals)
+        assert "--checkpoint:" in line
+        assert "is not a checkpoint; name another file" in line
+        assert signals.read_bytes() == before
+
 
 class TestCluster:
     def test_several_files_are_fitted_by_workers(self, run, frame, tmp_path, monkeypatch):
@@ -379,16 +396,28 @@ class TestCluster:
         assert other["strongest_edges"][0]["source"] == one["strongest_edges"][0]["source"]
         assert not (tmp_path / "there" / "sources.csv").exists()
         assert (tmp_path / "there" / "model.npz").exists()
+        for k, rows in enumerate((frame[:20], frame[20:])):
+            days = [f"day {m}" for m in rows.index]
+            labelled = rows.assign(day=days)[["day", *frame.columns]]
+            labelled.to_parquet(tmp_path / f"{k}.parquet", index=False)
+        done = run(
+            *("learn", tmp_path / "0.parquet", tmp_path / "1.parquet", "-o", tmp_path / "days"),
+            *("--alpha", 0.1, "--beta", 0.1, "--tol", 1e-2),
+        )
+        assert "column 'day' labels the signals" in done.stderr
+        assert "2 Parquet files on 6 nodes" in done.stderr
+        assert "There is no sources.csv and no report.html" in done.stdout
 
     @pytest.mark.parametrize(
         ("arguments", "message"),
         [
             (("a.parquet", "b.parquet", "--method", "smooth"), "needs its signals in a single"),
             (("a.parquet", "b.parquet", "--transpose"), "--transpose needs"),
-            (("0.parquet", "a.parquet"), "not a type of numbers"),
+            (("0.parquet", "a.parquet"), "leave it out (--index-column oslo)"),
             (("a.parquet", "signals.csv"), "have to be Parquet"),
-            (("no-*.parquet",), "there are no Parquet files"),
-            (("empty",), "there are no Parquet files empty"),
+            (("no-*.parquet",), "no-*.parquet matches no Parquet files"),
+            (("empty",), "the folder empty has no Parquet files, which end in .parquet"),
+            (("result",), "result holds results, not signals"),
         ],
     )
     def test_what_does_not_serve_is_said_before_workers_start(
@@ -397,6 +426,8 @@ class TestCluster:
         monkeypatch.setattr("heatgraph.cli.learn.cluster", lambda *args: pytest.fail("started"))
         monkeypatch.chdir(tmp_path)
         (tmp_path / "empty").mkdir()
+        (tmp_path / "result").mkdir()
+        (tmp_path / "result" / "model.npz").touch()
         frame.to_parquet("a.parquet")
         frame.to_parquet("b.parquet")
         frame.assign(oslo="x").to_parquet("0.parquet")

@@ -59,3 +59,13 @@ def test_foreign_options_are_refused(refused, signals, tmp_path, options, messag
 def test_models_without_sources_say_so(run, refused, signals, tmp_path):
     run("learn", signals, "-o", tmp_path / "out", "--method", "smooth")
     assert "without sources" in refused("sources", tmp_path / "out", signals)
+
+
+@pytest.mark.parametrize("method", ["smooth", "templates", "glasso"])
+def test_gaps_are_for_heat_only(refused, frame, tmp_path, method):
+    gaps = frame.copy()
+    gaps.iloc[0, 0] = None
+    gaps.to_csv(tmp_path / "s.csv", index=False)
+    line = refused("learn", tmp_path / "s.csv", "-q", "-o", tmp_path / "out", "--method", method)
+    assert f"--method {method} takes complete signals only, and 1 value is missing" in line
+    assert "--method heat" in line

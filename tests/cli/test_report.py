@@ -26,10 +26,13 @@ def test_report_alone_shows_the_fit(run, learned, tmp_path):
     assert "The signals were not given" in out.read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("header", ["name,longitude,latitude", "town,lon,lat", "node,x,y"])
+@pytest.mark.parametrize(
+    "header", ["name,longitude,latitude", "town,lon,lat", "node,x,y", "code,lon,lat,name"]
+)
 def test_coordinates_from_a_file(run, learned, frame, tmp_path, header):
     table = tmp_path / "places.csv"
-    rows = [f"{name},{k},{k % 3 + 50}" for k, name in enumerate(frame.columns)]
+    more = ",Town" if header.endswith(",name") else ""
+    rows = [f"{name},{k},{k % 3 + 50}{more}" for k, name in enumerate(frame.columns)]
     table.write_text("\n".join([header, *rows]), encoding="utf-8")
     out = tmp_path / "page.html"
     run("report", learned / "result", "-o", out, "--coordinates", table)
@@ -46,7 +49,9 @@ def test_what_is_refused(run, refused, learned, tmp_path):
     where = ("--coordinates", table, "-o", tmp_path / "other.html")
     assert "two coordinates" in refused("report", learned / "result", *where)
     table.write_text("name,x,y\nmoss,1,2\n")
-    assert "lack 'oslo'" in refused("report", learned / "result", *where)
+    assert "the column 'name' lacks 'oslo'" in refused("report", learned / "result", *where)
+    table.write_text("name,x,y\nBodø,1,2\n", encoding="latin-1")
+    assert "is not UTF-8 text; save it" in refused("report", learned / "result", *where)
     assert "No such file" in refused("report", learned / "result", "-o", out, "--force",
                                      "--coordinates", tmp_path / "none.csv")  # fmt: skip
     assert out.read_text() == "old"
@@ -69,6 +74,14 @@ def test_learn_leaves_a_page(run, signals, tmp_path):
     assert "<h1>The graph learned from signals.csv</h1>" in (out / "report.html").read_text(
         encoding="utf-8"
     )
+
+
+def test_learn_ends_with_the_page_to_open(run, signals, tmp_path):
+    out = tmp_path / "out"
+    done = run("learn", signals, "-o", out, "--tol", 1e-2, "--report", "--alpha", 0.05,
+               "--beta", 0.01)  # fmt: skip
+    page = (out / "report.html").as_uri()
+    assert done.stdout.splitlines()[-1] == f"Open in a browser: {page}"
 
 
 def test_learn_without_bokeh_loses_nothing(run, signals, tmp_path, monkeypatch):

@@ -56,7 +56,26 @@ def test_what_is_wrong_is_said(refused, tmp_path):
     assert "figure1" in refused("reproduce", "-o", tmp_path)
     assert "figure1" in refused("reproduce", "figure99", "-o", tmp_path)
     assert "--output" in refused("reproduce", "figure1")
-    assert "rbf" in refused("reproduce", "figure1", "-o", tmp_path, "--rbf", "length")
+    given = ("reproduce", "figure1", "-o", tmp_path)
+    assert "--rbf must be" in refused(*given, "--rbf", "length")
+    assert "--jobs must be 1 or more" in refused(*given, "--jobs", 0)
+    assert "--data-home must be a folder" in refused(*given, "--data-home", tmp_path / "no")
+
+
+def test_a_variable_that_names_no_folder(refused, tmp_path, monkeypatch):
+    monkeypatch.setenv("HEATGRAPH_DATA", str(tmp_path / "no"))
+    line = refused("reproduce", "etex", "-o", tmp_path / "out")
+    assert "the variable HEATGRAPH_DATA must be a folder of data" in line
+
+
+def test_the_quick_size_is_a_rehearsal(run, toy, tmp_path):
+    out = tmp_path / "a" / "out"
+    assert "not comparable" not in run("reproduce", "one", "-o", out).stdout
+    assert "rehearsal" not in (out / "one" / "page.md").read_text()
+    done = run("reproduce", "one", "-o", out, "--quick", "--force")
+    assert "not comparable with those of the paper" in done.stdout
+    page = (out / "one" / "page.md").read_text()
+    assert page.startswith("# one\n\n**This is a rehearsal")
 
 
 def test_an_interruption_says_that_one_can_go_on(run, toy, tmp_path, monkeypatch):

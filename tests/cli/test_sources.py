@@ -113,5 +113,16 @@ def test_output_that_cannot_be_written(refused, learned, new, tmp_path):
     out.write_text("old")
     assert "--force replaces it" in refused("sources", learned / "result", new, "-q", "-o", out)
     assert out.read_text() == "old"
-    missing = tmp_path / "no" / "sources.csv"
-    assert "no directory" in refused("sources", learned / "result", new, "-q", "-o", missing)
+    for name in ("s.parquet", "s.npy", "s.json"):
+        line = refused("sources", learned / "result", new, "-q", "-o", tmp_path / name)
+        assert "written as a .csv file or into a folder" in line
+        assert not (tmp_path / name).exists()
+
+
+def test_one_signal_in_a_new_folder(run, learned, frame, tmp_path):
+    frame[:1].to_csv(tmp_path / "one.csv", index=False)
+    out = tmp_path / "a" / "b" / "sources.csv"
+    done = run("sources", learned / "result", tmp_path / "one.csv", "-o", out)
+    assert out.exists()
+    assert "1 signal on 6 nodes" in done.stderr
+    assert "of 1 signal;" in done.stdout

@@ -1,5 +1,6 @@
 """Tables are read as their authors meant them, or refused by file, line and column."""
 
+import gzip
 import io
 import pickle
 import sys
@@ -135,7 +136,7 @@ def test_nodes_in_rows(tmp_path):
         ("a,b\n1,2,3\n", "line 2: 3 fields, the first line has 2"),
         ("a,a,b\n1,2,3\n", "'a'; every node needs a name of its own"),
         ("a,,b\n1,2,3\n", "node 2 has no printable name"),
-        ("a\n1\n2\n", "a graph needs at least 2"),
+        ("a\n1\n2\n", "has 1 node; a graph needs at least 2"),
         ("a,b\n1,inf\n", "column 'b': signal '0' is infinite"),
         ("a,b\n1,-Infinity\n", "column 'b'"),
         ("a,b\n1,hot\n", "line 2, column 'b': 'hot' is not a number"),
@@ -153,8 +154,42 @@ def test_bad_tables(tmp_path, text, message):
 def test_other_encodings_are_refused(tmp_path):
     for encoding in ("utf-16", "latin-1"):
         path = write(tmp_path, "å,b\n1,2\n", encoding=encoding)
-        with pytest.raises(ValueError, match="not UTF-8"):
+        with pytest.raises(ValueError, match=r"not UTF-8 text; save it as .*, or convert it"):
             read_signals(path, TableOptions())
+
+
+def test_compressed_text(tmp_path):
+    path = write(tmp_path, gzip.compress(b"a,b\n1,2\n"), "s.csv.gz")
+    assert read_signals(path, TableOptions()).values.tolist() == [[1.0, 2.0]]
+    for damaged in (path.read_bytes()[:-12], b"a,b\n1,2\n"):
+        path.write_bytes(damaged)
+        with pytest.raises(ValueError, match="not a whole file of gzip"):
+            read_signals(path, TableOptions())
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "told"),
+    [
+        ("station,a\n1000,5\n1001,7\n1002,6\n", {}, "say --index-column station"),
+        ("my node,a\n1,5\n2,7\n3,6\n", {}, "say --index-column 'my node'"),
+        ("1,0.5\n2,0.7\n3,0.6\n", {}, "give the columns names"),
+        ("oslo,a\n1,5\n3,7\n2,6\n", {}, None),
+        ("oslo,a\n1.5,5\n2,7\n3,6\n", {}, None),
+        ("station,a\n1000,5\n1001,7\n1002,6\n", {"index_column": "none"}, None),
+        ("id,a,b\n1,5,6\n2,7,8\n3,6,8\n", {}, None),
+    ],
+)
+def test_numbers_of_rows_taken_for_a_node_are_doubted(tmp_path, text, options, told):
+    notes = "; ".join(read(tmp_path, text, **options).notes)
+    assert ("was taken for a node" in notes) == (told is not None)
+    assert told is None or told in notes
+
+
+@pytest.mark.parametrize("cell", ["north", "-", "n.d."])
+def test_a_cell_of_text_comes_with_a_remedy(tmp_path, cell):
+    message = rf"column 'b': '{cell}' is not a number; leave a value .* or say --index-column b"
+    with pytest.raises(ValueError, match=message):
+        read(tmp_path, f"a,b\n1,{cell}\n2,3\n")
 
 
 def test_unknown_suffix(tmp_path):

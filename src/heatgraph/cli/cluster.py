@@ -10,12 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from heatgraph.cli.console import Voice
-from heatgraph.cli.tables import TableOptions
+from heatgraph.cli.tables import TableOptions, label_column
+from heatgraph.cli.wording import counted
 from heatgraph.distributed.parquet import ParquetSignals, read_parquet
 
 __all__ = ["ClusterTable", "asks_for_cluster", "cluster", "need_dask", "read_parts"]
 
 PARQUET = (".parquet", ".pq")
+FIRST_ROWS = 1000
 SHARE = 0.25  # of the memory: a larger Parquet file is not read as a whole
 
 
@@ -79,7 +81,7 @@ def cluster(scheduler: str | None, n_workers: int, voice: Voice) -> Iterator[Non
         Client(local) as client,
     ):
         voice.note(
-            f"{n_workers} worker(s) on this machine; they can be watched at "
+            f"{counted(n_workers, 'worker')} on this machine, to be watched at "
             f"{client.dashboard_link}."
         )
         yield
@@ -94,9 +96,33 @@ def read_parts(paths: Sequence[Path], options: TableOptions) -> ClusterTable:
     if other:
         raise ValueError(f"{other[0]}: several files of signals have to be Parquet")
     label = options.index_column
+    notes: list[str] = []
+    if label is None:
+        label, notes = _label(Path(files[0]), options)
     frame = read_parquet(files, () if label in (None, "none") else (str(label),))
-    note = f"signals of {len(files)} Parquet file(s) on {len(frame.columns)} nodes, read by Dask"
-    return ClusterTable(frame, frame.columns, (note,))
+    many = f"{counted(len(files), 'Parquet file')} on {counted(len(frame.columns), 'node')}"
+    return ClusterTable(frame, frame.columns, (*notes, f"signals of {many}, read by Dask"))
+
+
+def _label(path: Path, options: TableOptions) -> tuple[str | None, list[str]]:
+    """The first column of a file where its name and its first rows say that it holds labels."""
+    try:
+        from pyarrow import ArrowInvalid
+        from pyarrow.parquet import ParquetFile
+    except ImportError:
+        return None, []  # which the reader says better
+    try:
+        with ParquetFile(path) as file:
+            names = file.schema_arrow.names
+            index = (file.schema_arrow.pandas_metadata or {}).get("index_columns", [])
+            if not names or names[0] in index:
+                return None, []
+            batch = next(file.iter_batches(FIRST_ROWS, columns=names[:1]), None)
+    except (OSError, ArrowInvalid):
+        return None, []
+    cells = [] if batch is None else batch.column(0).to_pylist()
+    side = ["" if cell is None else str(cell) for cell in cells]
+    return label_column(path, names, side, options)
 
 
 def _files(path: Path) -> list[str]:
@@ -107,5 +133,14 @@ def _files(path: Path) -> list[str]:
     else:
         found = sorted(glob.glob(str(path)))
     if not found:
-        raise FileNotFoundError(f"there are no Parquet files {path}")
+        if (path / "model.npz").exists():
+            raise FileNotFoundError(
+                f"{path} holds results, not signals: learn takes the file that they were learned "
+                "from; heatgraph report shows them"
+            )
+        where = f"the folder {path} has" if path.is_dir() else f"{path} matches"
+        raise FileNotFoundError(
+            f"{where} no Parquet files, which end in .parquet or .pq; a table in CSV is read from "
+            "a single file"
+        )
     return found

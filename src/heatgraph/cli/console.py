@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -55,7 +55,7 @@ class Voice:
         return not self.quiet and Console(stderr=True).is_terminal
 
     @contextmanager
-    def warnings_told(self) -> Iterator[None]:
+    def warnings_told(self, worded: Callable[[str], str] = str) -> Iterator[None]:
         """Warnings as one line each.  Not converging is left out: the summary has it."""
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
@@ -63,7 +63,7 @@ class Voice:
             yield
         for warning in caught:
             if not issubclass(warning.category, (ConvergenceWarning, PendingDeprecationWarning)):
-                self.warn(f"warning: {warning.message}")
+                self.warn(f"warning: {worded(str(warning.message))}")
 
 
 def _console(stderr: bool = False) -> Console:

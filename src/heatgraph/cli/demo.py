@@ -193,8 +193,9 @@ def comparison(summary: dict[str, Any]) -> list[str]:
 def tour(output: Path) -> Sequence[Any]:
     """Where to look, and what to try next."""
     page = output / REPORT
+    first = [(REPORT, "all of it, to look at and to play with in a browser")]
     rows = [
-        (REPORT, "all of it, to look at and to play with in a browser"),
+        *(first if page.exists() else []),
         ("graph.png", "the learned graph"),
         ("comparison.png", "its weights beside the true ones"),
         ("sources.png", "where the first new signal came from"),

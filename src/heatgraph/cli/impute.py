@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-import pandas as pd
 import typer
 
 from heatgraph.cli.console import Voice, errors_reported
@@ -21,10 +20,11 @@ from heatgraph.cli.options import (
     QuietFlag,
     Transpose,
 )
+from heatgraph.cli.origin import check_output
+from heatgraph.cli.results import parents_made
 from heatgraph.cli.sources import heat_model, signals_for
-from heatgraph.cli.tables import SignalTable, TableOptions
-from heatgraph.files import write_atomically
-from heatgraph.learners import LearnHeat
+from heatgraph.cli.tables import TableOptions
+from heatgraph.cli.wording import counted
 
 __all__ = ["impute"]
 
@@ -33,7 +33,12 @@ def impute(
     model_file: ModelFile,
     signals: Annotated[Path, typer.Argument(help="Signals, with empty cells where unobserved.")],
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="The .csv file for the completed signals.")
+        Path,
+        typer.Option(
+            "--output",
+            "-o",
+            help="File for the completed table: .csv, .tsv, .csv.gz, .parquet or .npy.",
+        ),
     ],
     index_column: IndexColumn = None,
     transpose: Transpose = False,
@@ -46,49 +51,49 @@ def impute(
 ) -> None:
     """Fill the missing values of signals by what their sources diffuse into.
 
-    Observed values are kept as they are.
+    Observed values are kept, and so is the shape of the table: labels, the order of its columns,
+    and which way round it is.  A signal with nothing observed stays empty.
     """
     voice = Voice(json, quiet)
     with errors_reported(debug):
-        if output.exists() and not force:
-            raise FileExistsError(f"{output} is there already; --force replaces it")
+        check_output(output, force)
         model = heat_model(model_file)
         table = signals_for(model, signals, TableOptions(index_column, transpose, header, decimal))
         voice.note("; ".join(table.notes) + ".")
         frame = table.frame if hasattr(model, "feature_names_in_") else table.values
+        seen = ~np.isnan(table.values).all(axis=1)
+        if not seen.any():
+            raise ValueError(
+                f"{signals} has no value that was observed, so there is nothing to go by"
+            )
         with voice.warnings_told():
-            filled = model.impute(frame)
-        _write(output, filled, table)
-        summary = _summary(model, table, frame, filled, output)
+            filled = np.full_like(table.values, np.nan)
+            filled[seen] = model.impute(frame[seen])
+            predicted = model.score(frame[seen])
+        with parents_made(output):
+            table.give_back(output, filled)
+        summary = {
+            "command": "impute",
+            "n_signals": len(filled),
+            "n_nodes": filled.shape[1],
+            "n_filled": int((np.isnan(table.values) & ~np.isnan(filled)).sum()),
+            "n_empty": int((~seen).sum()),
+            "predicted": predicted,
+            "files": [str(output)],
+        }
         voice.show(summary, _human(summary, output))
 
 
-def _write(path: Path, filled: Any, table: SignalTable) -> None:
-    names = table.names or tuple(f"node {k + 1}" for k in range(filled.shape[1]))
-    frame = pd.DataFrame(filled, columns=list(names))
-    frame.insert(0, "signal", [table.label(k) for k in range(len(frame))], allow_duplicates=True)
-    with write_atomically(path, "w", newline="") as file:
-        frame.to_csv(file, index=False)
-
-
-def _summary(
-    model: LearnHeat, table: SignalTable, frame: Any, filled: Any, output: Path
-) -> dict[str, Any]:
-    missing = np.isnan(table.values)
-    return {
-        "command": "impute",
-        "n_signals": len(filled),
-        "n_nodes": filled.shape[1],
-        "n_filled": int(missing.sum()),
-        "predicted": model.score(frame),
-        "files": [str(output)],
-    }
-
-
 def _human(summary: dict[str, Any], output: Path) -> list[str]:
-    return [
-        f"Filled {summary['n_filled']} values of {summary['n_signals']} signals on "
-        f"{summary['n_nodes']} nodes. On observed values hidden for a trial, the model predicts "
-        f"{summary['predicted']:.0%} of the energy.",
-        f"The completed signals are in {output}",
+    lines = [
+        f"Filled {counted(summary['n_filled'], 'value')} of "
+        f"{counted(summary['n_signals'], 'signal')} on {counted(summary['n_nodes'], 'node')}. On "
+        "observed values hidden for a trial, the model predicts "
+        f"{summary['predicted']:.0%} of the energy."
     ]
+    if summary["n_empty"]:
+        stay = "stays" if summary["n_empty"] == 1 else "stay"
+        lines.append(
+            f"{counted(summary['n_empty'], 'signal')} had nothing observed and {stay} empty."
+        )
+    return [*lines, f"The completed signals are in {output}"]

@@ -24,6 +24,7 @@ from heatgraph.cli.options import (
     Transpose,
 )
 from heatgraph.cli.results import (
+    REPORT,
     edge_table,
     listed,
     result_folder,
@@ -33,6 +34,7 @@ from heatgraph.cli.results import (
     write_summary,
 )
 from heatgraph.cli.tables import SignalTable, TableOptions, read_pairs, read_signals
+from heatgraph.cli.wording import as_options, counted, errors_as_options, option_of
 from heatgraph.learners import GraphicalLassoGraph, LearnHeat, SmoothGraph, SpectralTemplates
 from heatgraph.solvers.result import Status
 
@@ -43,13 +45,6 @@ METHODS: dict[str, type[Any]] = {
     "smooth": SmoothGraph,
     "templates": SpectralTemplates,
     "glasso": GraphicalLassoGraph,
-}
-# Where an option is not called like the parameter that it sets.
-OPTIONS = {
-    "learn_scales": "--hold-scales",
-    "n_bootstrap": "--bootstrap",
-    "n_jobs": "--jobs",
-    "random_state": "--seed",
 }
 PARAMETERS = ("alpha", "beta", "penalty", "eps")  # that a fit may have chosen
 SIGNALS = (
@@ -128,6 +123,8 @@ def learn(
     """
     voice = Voice(json, quiet)
     with errors_reported(debug, checkpoint):
+        if jobs == 0:
+            raise ValueError("--jobs must be a number of threads, or -1 for all, got 0")
         times = _scales(scales)
         model = _estimator(
             method,
@@ -155,6 +152,7 @@ def learn(
             signals_of(signals, options, scheduler, jobs, method, voice) as table,
         ):
             voice.note("; ".join(table.notes) + ".")
+            _check_complete(method, table)
             if candidates is not None:
                 model.candidates = _candidates(candidates, table)
             fit(model, table, voice)
@@ -168,7 +166,7 @@ def learn(
             write_summary(folder, summary)
         if checkpoint is not None and model.status_ != Status.INTERRUPTED:
             checkpoint.unlink(missing_ok=True)
-        voice.show(summary, [*human(model, table), f"Results are in {output}"])
+        voice.show(summary, [*human(model, table), *where(output, table)])
     if model.status_ == Status.INTERRUPTED:
         if checkpoint is not None:
             voice.note(f"{checkpoint} is kept: the same command with --force goes on from there.")
@@ -199,7 +197,7 @@ def signals_of(
 def fit(model: Any, table: SignalTable | ClusterTable, voice: Voice) -> None:
     """Fit with a bar; Ctrl-C ends it with the best so far."""
     model.verbose = int(voice.shows_progress)
-    with voice.warnings_told():
+    with voice.warnings_told(as_options), errors_as_options():
         model.fit(table.frame)
     model.verbose = 0
 
@@ -242,8 +240,8 @@ def human(model: Any, table: SignalTable | ClusterTable) -> list[Any]:
     if "scales" in facts:
         times = ", ".join(f"{tau:.3g}" for tau in facts["scales"])
         each = facts.get("sources_per_signal")
-        counted = "" if each is None else f"{each:.2g} sources each, "
-        sources = f", {counted}at scales {times}"
+        found = "" if each is None else f"{each:.2g} sources each, "
+        sources = f", {found}at scales {times}"
     chosen = [f"{key} {facts[key]:.3g}" for key in PARAMETERS if key in facts]
     predicted = ""
     if "predicted" in facts:
@@ -251,13 +249,26 @@ def human(model: Any, table: SignalTable | ClusterTable) -> list[Any]:
             f" They predict {facts['predicted']:.0%} of what was hidden of held-out signals."
         )
     return [
-        f"Learned a graph of {facts['n_nodes']} nodes and {facts['n_edges']} edges from "
-        f"{facts['n_signals']} signals{sources}.",
+        f"Learned a graph of {counted(facts['n_nodes'], 'node')} and "
+        f"{counted(facts['n_edges'], 'edge')} from {counted(facts['n_signals'], 'signal')}"
+        f"{sources}.",
         f"Parameters: {', '.join(chosen)}.{predicted}",
-        f"Status: {facts['status']} after {facts['n_iter']} iterations, residual "
-        f"{facts['residual']:.1e}. {_advice(facts['advice'])}",
+        f"Status: {facts['status']} after {counted(facts['n_iter'], 'iteration')}, residual "
+        f"{facts['residual']:.1e}. {as_options(facts['advice'])}",
         edge_table(facts["strongest_edges"][:5]),
     ]
+
+
+def where(output: Path, table: SignalTable | ClusterTable) -> list[str]:
+    """Where the results are, and the page to look at."""
+    lines = [f"Results are in {output}"]
+    if not isinstance(table, SignalTable):
+        lines.append(
+            f"There is no sources.csv and no {REPORT}: signals that Dask reads stay with its "
+            "workers. heatgraph sources and heatgraph report make them of a single file."
+        )
+    page = output / REPORT
+    return [*lines, f"Open in a browser: {page.resolve().as_uri()}"] if page.exists() else lines
 
 
 def _estimator(method: str, **parameters: Any) -> Any:
@@ -271,17 +282,21 @@ def _estimator(method: str, **parameters: Any) -> Any:
         if value is not None and (method == "heat" or value != usual[key])
     }
     known = METHODS[method]().get_params()
-    foreign = [OPTIONS.get(key, f"--{key.replace('_', '-')}") for key in given if key not in known]
+    foreign = [option_of(key) for key in given if key not in known]
     if foreign:
         raise ValueError(f"{', '.join(foreign)} has no meaning with --method {method}")
     return METHODS[method](**given)
 
 
-def _advice(text: str) -> str:
-    """In the words of the command line."""
-    for parameter in ("max_iter", "tol"):
-        text = text.replace(f"`{parameter}`", f"--{parameter.replace('_', '-')}")
-    return text
+def _check_complete(method: str, table: SignalTable | ClusterTable) -> None:
+    """Only heat is learned from signals with gaps."""
+    n_missing = 0 if table.values is None else int(np.isnan(table.values).sum())
+    if n_missing and method != "heat":
+        raise ValueError(
+            f"--method {method} takes complete signals only, and {counted(n_missing, 'value')} "
+            f"{'is' if n_missing == 1 else 'are'} missing: fill them, drop those signals, or use "
+            "--method heat"
+        )
 
 
 def _penalty(option: str, text: str) -> float | str:

@@ -20,9 +20,10 @@ from heatgraph.cli.options import (
     QuietFlag,
     Transpose,
 )
-from heatgraph.cli.results import MODEL
+from heatgraph.cli.results import MODEL, parents_made
 from heatgraph.cli.sources import signals_for
 from heatgraph.cli.tables import TableOptions
+from heatgraph.cli.text import SAVE_AS_UTF8
 from heatgraph.report import write_report
 from heatgraph.storage import load_model
 
@@ -70,7 +71,7 @@ def report(
             named = hasattr(model, "feature_names_in_")
             shown = {"signals": table.frame if named else table.values, "labels": table.labels}
         places = None if coordinates is None else read_coordinates(coordinates)
-        with voice.warnings_told():
+        with voice.warnings_told(), parents_made(output):
             write_report(model, output, **shown, coordinates=places, title=title)
         summary = {
             "command": "report",
@@ -83,9 +84,11 @@ def report(
 
 
 def read_coordinates(path: Path) -> pd.DataFrame:
-    """A table whose first column, where none is called name or node, names the nodes."""
+    """A table of text, by its first column; any column may name the nodes, "007" as well."""
     try:
-        frame = pd.read_csv(path, sep=None, engine="python", dtype={0: str}, encoding="utf-8-sig")
+        frame = pd.read_csv(path, sep=None, engine="python", dtype=str, encoding="utf-8-sig")
+    except UnicodeDecodeError:
+        raise ValueError(f"{path} is not UTF-8 text; {SAVE_AS_UTF8}") from None
     except (ValueError, pd.errors.ParserError) as error:
         raise ValueError(f"{path} is not a table of coordinates: {error}") from None
     if frame.shape[1] < 3:
@@ -93,5 +96,4 @@ def read_coordinates(path: Path) -> pd.DataFrame:
             f"{path} must have the name of a node and its two coordinates in every row, got "
             f"{frame.shape[1]} columns"
         )
-    known = {str(column).strip().lower() for column in frame.columns}
-    return frame if known & {"name", "node"} else frame.set_index(frame.columns[0])
+    return frame.set_index(frame.columns[0], drop=False)

@@ -23,6 +23,8 @@ from rich.progress import (
 
 from heatgraph.cli.console import ERROR, INTERRUPTED, Voice, columns, errors_reported
 from heatgraph.cli.options import DebugFlag, ForceFlag, JsonFlag, QuietFlag
+from heatgraph.cli.wording import errors_as_options
+from heatgraph.datasets.fetch import HOME_VARIABLE
 from heatgraph.experiments import (
     EXPERIMENTS,
     Experiment,
@@ -33,12 +35,11 @@ from heatgraph.experiments import (
 )
 from heatgraph.experiments.base import Report, silent
 from heatgraph.experiments.sweep import code_version
-from heatgraph.experiments.writing import collect_pages, same_request
+from heatgraph.experiments.writing import REHEARSAL, collect_pages, same_request
 from heatgraph.files import write_atomically
 
 __all__ = ["reproduce"]
 
-DATA_VARIABLE = "HEATGRAPH_DATA"
 CELLS = ".cells"
 
 
@@ -50,7 +51,7 @@ def reproduce(
         Path | None, typer.Option("--output", "-o", help="Folder for the results, one in it each.")
     ] = None,
     list_: Annotated[bool, typer.Option("--list", help="Show the names and stop.")] = False,
-    quick: Annotated[bool, typer.Option("--quick", help="A toy size, for a look.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="A rehearsal at a toy size.")] = False,
     seed: Annotated[int, typer.Option(min=0, help="Same seed, same numbers.")] = 0,
     instances: Annotated[
         int | None, typer.Option(min=1, help="Random graphs a model, in place of the paper's.")
@@ -75,7 +76,7 @@ def reproduce(
     ] = None,
     data_home: Annotated[
         Path | None,
-        typer.Option(envvar=DATA_VARIABLE, help="Where data sets are kept."),
+        typer.Option(envvar=HOME_VARIABLE, help="Where data sets are kept."),
     ] = None,
     cache: Annotated[
         Path | None, typer.Option(help="Where finished parts are kept; .cells in the output.")
@@ -97,21 +98,23 @@ def reproduce(
         experiments = _wanted(names or [])
         if output is None:
             raise ValueError("--output must name a folder for the results")
-        settings = Settings(
-            seed=seed,
-            quick=quick,
-            instances=instances,
-            no_truth_instances=no_truth_instances,
-            readings=Readings(rbf, noise, ba),
-            n_jobs=jobs,
-            backend=backend,
-            scheduler=scheduler,
-            data_home=data_home,
-            cache=output / CELLS if cache is None else cache,
-        )
+        _check_home(data_home)
+        with errors_as_options():
+            settings = Settings(
+                seed=seed,
+                quick=quick,
+                instances=instances,
+                no_truth_instances=no_truth_instances,
+                readings=Readings(rbf, noise, ba),
+                n_jobs=jobs,
+                backend=backend,
+                scheduler=scheduler,
+                data_home=data_home,
+                cache=output / CELLS if cache is None else cache,
+            )
         _check_replacing(experiments, output, settings, force)
         try:
-            output.mkdir(exist_ok=True)
+            output.mkdir(parents=True, exist_ok=True)
             summary = _run(experiments, output, settings, voice)
         except KeyboardInterrupt:
             voice.warn("stopped; what is finished is kept, and the same command goes on from there")
@@ -119,6 +122,17 @@ def reproduce(
         voice.show(summary, _human(summary, output))
         if summary["failed"]:
             raise typer.Exit(ERROR)
+
+
+def _check_home(folder: Path | None) -> None:
+    """Refuse an option that names no folder; of the variable, who reads it says so."""
+    if folder is None or str(folder) == os.environ.get(HOME_VARIABLE):
+        return
+    if not folder.expanduser().is_dir():
+        raise FileNotFoundError(
+            f"--data-home must be a folder of data, got {folder}, which is none; name one that is "
+            "there, or none to have the files downloaded"
+        )
 
 
 def _list(voice: Voice) -> None:
@@ -200,7 +214,8 @@ def _human(summary: dict[str, Any], output: Path) -> list[Any]:
         (name, result["title"], os.path.join(output, name, "page.md"))
         for name, result in summary["experiments"].items()
     ]
-    return [columns(["experiment", "", "to read"], rows)]
+    told = [REHEARSAL] if summary["asked"]["quick"] else []
+    return [columns(["experiment", "", "to read"], rows), *told]
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import os
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,14 @@ from heatgraph.plotting import plot_convergence, plot_graph, plot_selection
 from heatgraph.report import write_report
 from heatgraph.storage import save_model
 
-__all__ = ["result_folder", "source_rows", "write_fit", "write_sources", "write_summary"]
+__all__ = [
+    "parents_made",
+    "result_folder",
+    "source_rows",
+    "write_fit",
+    "write_sources",
+    "write_summary",
+]
 
 MODEL, REPORT = "model.npz", "report.html"
 # Everything that a command may write: what --force may do away with.
@@ -51,10 +58,25 @@ SourceRow = dict[str, Any]
 
 
 @contextmanager
+def parents_made(path: Path) -> Iterator[None]:
+    """The folders above a result are made, and go again if there is no result."""
+    missing = [folder for folder in path.absolute().parents if not folder.exists()]
+    if missing:
+        path.parent.mkdir(parents=True)
+    try:
+        yield
+    except BaseException:
+        for folder in missing:
+            with suppress(OSError):
+                folder.rmdir()
+        raise
+
+
+@contextmanager
 def result_folder(path: Path, force: bool) -> Iterator[Path]:
     """A folder that takes its place when complete."""
     try:
-        with write_folder(path, replace=force, ours=OURS) as folder:
+        with parents_made(path), write_folder(path, replace=force, ours=OURS) as folder:
             yield folder
     except FileExistsError as error:
         raise FileExistsError(

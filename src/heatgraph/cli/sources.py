@@ -21,16 +21,19 @@ from heatgraph.cli.options import (
     QuietFlag,
     Transpose,
 )
+from heatgraph.cli.origin import NPY, PARQUET, TEXT, kind_of
 from heatgraph.cli.results import (
     MODEL,
     draw,
     listed,
+    parents_made,
     result_folder,
     source_rows,
     write_sources,
     write_summary,
 )
 from heatgraph.cli.tables import SignalTable, TableOptions, read_signals
+from heatgraph.cli.wording import counted
 from heatgraph.learners import LearnHeat
 from heatgraph.plotting import plot_sources
 from heatgraph.storage import load_model
@@ -38,6 +41,7 @@ from heatgraph.storage import load_model
 __all__ = ["sources"]
 
 MAX_ROWS = 30
+OTHER_KINDS = {*TEXT, *PARQUET, NPY, ".json", ".npz", ".xlsx", ".png", ".html"} - {".csv"}
 
 
 def sources(
@@ -63,6 +67,11 @@ def sources(
     """
     voice = Voice(json, quiet)
     with errors_reported(debug):
+        if output is not None and kind_of(output) in OTHER_KINDS:
+            raise ValueError(
+                f"--output: sources are written as a .csv file or into a folder, not as "
+                f"{kind_of(output)}, got {output}"
+            )
         model = heat_model(model_file)
         options = TableOptions(index_column, transpose, header, decimal)
         table = signals_for(model, signals, options)
@@ -71,7 +80,8 @@ def sources(
             if output.exists() and not force:
                 raise FileExistsError(f"{output} is there already; --force replaces it")
             found = code(model, table)
-            write_sources(output, source_rows(model, found.sources, table))
+            with parents_made(output):
+                write_sources(output, source_rows(model, found.sources, table))
             summary = summary_of(model, found, table, top) | {"files": [str(output)]}
         elif output is not None:
             with result_folder(output, force) as folder:
@@ -113,7 +123,7 @@ def match_nodes(path: Path, table: SignalTable, model: LearnHeat) -> SignalTable
     if model.graph_.names is None or table.names is None:
         if table.values.shape[1] != n_nodes:
             raise ValueError(
-                f"{path} has {table.values.shape[1]} nodes, the model has {n_nodes}"
+                f"{path} has {counted(table.values.shape[1], 'node')}, the model has {n_nodes}"
                 + ("" if table.names is not None else "; the columns are matched by their order")
             )
         note = "nodes are matched by their order"
@@ -133,7 +143,7 @@ def match_nodes(path: Path, table: SignalTable, model: LearnHeat) -> SignalTable
             "values of a node that was not observed empty, and drop the columns that are no nodes"
         )
     order = [table.names.index(name) for name in nodes]
-    return replace(table, values=table.values[:, order], names=nodes)
+    return replace(table, values=table.values[:, order], names=nodes, order=tuple(order))
 
 
 def write_result(
@@ -182,7 +192,8 @@ def human(summary: dict[str, Any], output: Path | None) -> list[Any]:
     ]
     more = len(summary["top"]) - len(rows)
     lines = [
-        f"Found {summary['n_sources']} sources of {summary['n_signals']} signals; the duality gap "
+        f"Found {counted(summary['n_sources'], 'source')} of "
+        f"{counted(summary['n_signals'], 'signal')}; the duality gap "
         f"is at most {summary['largest_gap']:.1e} of a signal's energy.",
         columns(["signal", "node", "scale ", "strength "], rows),
     ]

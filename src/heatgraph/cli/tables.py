@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import csv
 import re
+import shlex
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -15,13 +15,21 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from heatgraph.cli.origin import TEXT, Origin, kind_of
+from heatgraph.cli.text import (
+    DELIMITERS,
+    delimiter_of,
+    has_header,
+    is_number,
+    number_reader,
+    rows_of,
+)
+from heatgraph.cli.wording import counted
 from heatgraph.files import read_array
 from heatgraph.graph.storage import NOT_XML
 
-__all__ = ["SignalTable", "TableOptions", "read_pairs", "read_signals"]
+__all__ = ["SignalTable", "TableOptions", "label_column", "read_pairs", "read_signals"]
 
-DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs"}
-MISSING = {"", "na", "n/a", "nan", "null", "none"}
 INDEX_NAME = re.compile(
     r"|id|ids|index|idx|time|timestamp|date|datetime|year|month|day|hour|signal|sample|row"
     r"|node|nodes|name|names|unnamed: 0|.*[_ ](id|time|date|at)",
@@ -45,12 +53,17 @@ class TableOptions:
 
 @dataclass(frozen=True, eq=False)
 class SignalTable:
-    """Signals in rows, nodes in columns; ``notes`` say what was decided on the way."""
+    """Signals in rows, nodes in columns; ``notes`` say what was decided on the way.
+
+    ``order`` are the places of the nodes in the table that is the ``origin``, if others.
+    """
 
     values: NDArray[np.float64]
     names: tuple[str, ...] | None
     labels: tuple[str, ...] | None
     notes: tuple[str, ...]
+    origin: Origin = field(default_factory=Origin)
+    order: tuple[int, ...] | None = None
 
     @property
     def frame(self) -> pd.DataFrame | NDArray[np.float64]:
@@ -65,6 +78,13 @@ class SignalTable:
 
     def label(self, signal: int) -> str:
         return str(signal) if self.labels is None else self.labels[signal]
+
+    def give_back(self, path: Path, values: NDArray[np.float64]) -> None:
+        """Write other values of these signals (n_signals, n_nodes) as the table they came from."""
+        back = np.array(values)
+        if self.order is not None:
+            back[:, self.order] = values
+        self.origin.write(path, back)
 
 
 @dataclass(eq=False)
@@ -83,6 +103,8 @@ class _Raw:
     line: Callable[[int], str]
     notes: list[str] = field(default_factory=list)
     indexed: bool = False  # the file itself says that the side column labels the rows
+    index: Any = None  # the side column as the file has it
+    delimiter: str = ","
 
     @property
     def side_name(self) -> str:
@@ -91,9 +113,9 @@ class _Raw:
 
 def read_signals(path: Path, options: TableOptions) -> SignalTable:
     """Read a table by its suffix, or raise a ValueError that names the file and the column."""
-    readers = {".csv": _read_csv, ".tsv": _read_csv, ".txt": _read_csv}
+    readers = dict.fromkeys(TEXT, _read_csv)
     readers |= {".parquet": _read_parquet, ".pq": _read_parquet, ".npy": _read_npy}
-    suffix = path.suffix.lower()
+    suffix = kind_of(path)
     if suffix not in readers:
         raise ValueError(
             f"{path}: signals are read from {', '.join(readers)}, not from {suffix or 'no suffix'}"
@@ -104,14 +126,14 @@ def read_signals(path: Path, options: TableOptions) -> SignalTable:
 
 
 def _read_csv(path: Path, options: TableOptions) -> _Raw:
-    delimiter = _delimiter(path)
-    rows = _rows(path, delimiter)
+    delimiter = delimiter_of(path)
+    rows = rows_of(path, delimiter)
     line, first = next(rows, (0, []))
     if not first:
         raise ValueError(f"{path} is empty")
-    number = _number_reader(delimiter, options.decimal)
-    has_header = _has_header(first, number) if options.header is None else options.header
-    names = [cell.strip() for cell in first] if has_header else None
+    number = number_reader(delimiter, options.decimal)
+    titled = has_header(first, number) if options.header is None else options.header
+    names = [cell.strip() for cell in first] if titled else None
     at = _side_position(path, names, options)
     side: list[str] = []
     lines = array("q")
@@ -129,7 +151,7 @@ def _read_csv(path: Path, options: TableOptions) -> _Raw:
         except ValueError:
             raise _not_a_number(path, line, row, at, names, number, options.decimal) from None
 
-    if not has_header:
+    if not titled:
         take(line, list(first))
     for line, row in rows:
         take(line, row)
@@ -142,69 +164,13 @@ def _read_csv(path: Path, options: TableOptions) -> _Raw:
         side,
         at,
         lambda k: f"line {lines[k]}",
+        index=pd.Series(side, name="" if names is None else names[at], dtype=object),
+        delimiter=delimiter,
     )
     raw.notes.append(f"{path} is separated by {DELIMITERS[delimiter]}")
-    if not has_header and options.header is None:
+    if not titled and options.header is None:
         raw.notes.append("its first line holds numbers, so the nodes have no names")
     return raw
-
-
-def _delimiter(path: Path) -> str:
-    """The one that makes most fields of the first line."""
-    # Not strictly: a quoted name ends before a delimiter, which it may not be.
-    counts = {d: len(next(_rows(path, d, strict=False), (0, []))[1]) for d in DELIMITERS}
-    return max(counts, key=lambda d: counts[d])
-
-
-def _rows(path: Path, delimiter: str, strict: bool = True) -> Iterator[tuple[int, list[str]]]:
-    """The rows that are not blank, with their line numbers."""
-    # utf-8-sig, because spreadsheets put a byte-order mark first.
-    with open(path, encoding="utf-8-sig", newline="") as file:
-        reader = csv.reader(file, delimiter=delimiter, strict=strict)
-        try:
-            for row in reader:
-                if any(cell.strip() for cell in row):
-                    yield reader.line_num, row
-        except UnicodeDecodeError as error:
-            raise ValueError(f"{path} is not UTF-8 text; save it as CSV in UTF-8") from error
-        except csv.Error as error:
-            raise ValueError(f"{path}, line {reader.line_num}: not CSV ({error})") from error
-
-
-def _number_reader(delimiter: str, decimal: str) -> Callable[[str], float]:
-    """From text to a number; what stands for a missing value is NaN."""
-    if decimal not in (".", ","):
-        raise ValueError(f"the decimal mark must be '.' or ',', got {decimal!r}")
-    if decimal == delimiter:
-        raise ValueError("the decimal mark is a comma, and so is what separates the columns")
-
-    def number(text: str) -> float:
-        if "_" in text:  # Python reads 2017_07 as a number
-            raise ValueError
-        try:
-            return float(text.replace(",", ".") if decimal == "," else text)
-        except ValueError:
-            if text.strip().lower() in MISSING:
-                return np.nan
-            raise
-
-    return number
-
-
-def _is_number(text: str, number: Callable[[str], float]) -> bool:
-    try:
-        number(text)
-    except ValueError:
-        return False
-    return True
-
-
-def _has_header(first: Sequence[str], number: Callable[[str], float]) -> bool:
-    """Names, unless all are numbers that no one would name nodes by."""
-    cells = [cell.strip() for cell in first]
-    if not all(cell and _is_number(cell, number) for cell in cells):
-        return True
-    return all(cell.isdecimal() for cell in cells) and len(set(cells)) == len(cells)
 
 
 def _side_position(path: Path, names: list[str] | None, options: TableOptions) -> int:
@@ -228,10 +194,12 @@ def _not_a_number(
     number: Callable[[str], float],
     decimal: str,
 ) -> ValueError:
-    k = next(k for k, cell in enumerate(row) if not _is_number(cell, number))
+    k = next(k for k, cell in enumerate(row) if not is_number(cell, number))
     column = k + (k >= at)
     named = f"column {column + 1}" if names is None else f"column {names[column]!r}"
-    hint = ""
+    hint = "; leave a value that is not known empty"
+    if names is not None:
+        hint += f", or say --index-column {shlex.quote(names[column])} if it labels the signals"
     if decimal == "." and re.fullmatch(r"\s*-?\d+,\d+\s*", row[k]):
         hint = "; if commas mark decimals, say --decimal ,"
     return ValueError(f"{path}, line {line}, {named}: {row[k]!r} is not a number{hint}")
@@ -254,7 +222,7 @@ def _read_parquet(path: Path, options: TableOptions) -> _Raw:
             raise ValueError(f"{path} cannot be read as Parquet ({error})") from error
     if frame.shape[1] == 0 or not len(frame):
         raise ValueError(f"{path} is empty")
-    indexed = not isinstance(frame.index, pd.RangeIndex)
+    index, indexed = frame.index, not isinstance(frame.index, pd.RangeIndex)
     if indexed:
         name = "index" if frame.index.name is None else frame.index.name
         frame = frame.reset_index(names=name)
@@ -263,7 +231,16 @@ def _read_parquet(path: Path, options: TableOptions) -> _Raw:
     columns = [_floats(path, names[k], frame.iloc[:, k]) for k in range(len(names)) if k != at]
     values = np.column_stack(columns) if columns else np.empty((len(frame), 0))
     side = ["" if pd.isna(cell) else str(cell) for cell in frame.iloc[:, at]]
-    return _Raw(path, names, values, side, at, lambda k: f"row {k + 1}", indexed=indexed)
+    return _Raw(
+        path,
+        names,
+        values,
+        side,
+        at,
+        lambda k: f"row {k + 1}",
+        indexed=indexed,
+        index=index if indexed and at == 0 else frame.iloc[:, at],
+    )
 
 
 def _floats(path: Path, name: str, column: pd.Series[Any]) -> NDArray[np.float64]:
@@ -289,17 +266,21 @@ def _read_npy(path: Path, options: TableOptions) -> _Raw:
 def _settle(raw: _Raw, options: TableOptions) -> SignalTable:
     """Decide whether the side column holds labels, and which way round the table is."""
     names, values, labels = raw.names, raw.values, None
+    origin = Origin(transposed=options.transpose, delimiter=raw.delimiter, decimal=options.decimal)
     if raw.side is not None:
-        number = _number_reader("", options.decimal)
+        number = number_reader("", options.decimal)
         if _is_index(raw, options, number):
             labels = tuple(raw.side)
             names = None if names is None else names[: raw.at] + names[raw.at + 1 :]
+            beside = isinstance(raw.index, pd.Index)
+            origin = replace(origin, index=raw.index, at=None if beside else raw.at)
         else:
             values = np.insert(values, raw.at, _numbers(raw, number), axis=1)
+    across = None if names is None else tuple(names)
+    origin = replace(origin, names=across)
     if options.transpose:
-        across = None if names is None else tuple(names)
-        return SignalTable(values.T, labels, across, tuple(raw.notes))
-    return SignalTable(values, None if names is None else tuple(names), labels, tuple(raw.notes))
+        return SignalTable(values.T, labels, across, tuple(raw.notes), origin)
+    return SignalTable(values, across, labels, tuple(raw.notes), origin)
 
 
 def _is_index(raw: _Raw, options: TableOptions, number: Callable[[str], float]) -> bool:
@@ -313,7 +294,7 @@ def _is_index(raw: _Raw, options: TableOptions, number: Callable[[str], float]) 
     told = f"the {shown} labels the {'nodes' if options.transpose else 'signals'}"
     if not options.transpose:
         told += " and is not a node (--index-column none would make it one)"
-    unread = [cell for cell in side if not _is_number(cell, number)]
+    unread = [cell for cell in side if not is_number(cell, number)]
     if raw.indexed or (unread and (2 * len(unread) >= len(side) or _are_dates(side))):
         raw.notes.append(told)
         return True
@@ -321,7 +302,36 @@ def _is_index(raw: _Raw, options: TableOptions, number: Callable[[str], float]) 
     if not unread and named and _counts(side, number):
         raw.notes.append(told)
         return True
+    if not unread and not options.transpose and options.nodes is None:
+        raw.notes += _doubt(raw, number)
     return False
+
+
+def _doubt(raw: _Raw, number: Callable[[str], float]) -> list[str]:
+    """A word on a first column that was taken for a node and looks like numbers of rows."""
+    numbers = np.array([number(cell) for cell in raw.side or []])
+    if len(numbers) < 3 or not (np.diff(numbers) > 0).all() or (numbers % 1.0).any():
+        return []
+    if raw.names is None:
+        remedy = "give the columns names and name it in --index-column"
+    else:
+        remedy = f"say --index-column {shlex.quote(raw.side_name)}"
+    return [
+        "the first column holds whole numbers that increase, and was taken for a node; if it "
+        f"labels the signals, {remedy}"
+    ]
+
+
+def label_column(
+    path: Path, names: list[str], side: list[str], options: TableOptions
+) -> tuple[str | None, list[str]]:
+    """The name of the first column of a file if it labels the signals, and what to say of it."""
+    raw = _Raw(path, names, np.empty((len(side), 0)), side, 0, lambda k: f"row {k + 1}")
+    named = INDEX_NAME.fullmatch(names[0]) is not None
+    found = _is_index(raw, options, number_reader("", ".")) if named else False
+    if not named and all(is_number(cell, float) for cell in side):
+        raw.notes += _doubt(raw, float)
+    return names[0] if found else None, raw.notes
 
 
 def _are_dates(cells: Sequence[str]) -> bool:
@@ -339,7 +349,7 @@ def _counts(cells: Sequence[str], number: Callable[[str], float]) -> bool:
 
 def _numbers(raw: _Raw, number: Callable[[str], float]) -> NDArray[np.float64]:
     cells = raw.side or []
-    bad = next((k for k, cell in enumerate(cells) if not _is_number(cell, number)), None)
+    bad = next((k for k, cell in enumerate(cells) if not is_number(cell, number)), None)
     if bad is not None:
         named = f"column {raw.side_name!r}" if raw.names is not None else "column 1"
         raise ValueError(
@@ -358,7 +368,7 @@ def _check(path: Path, table: SignalTable) -> SignalTable:
             if not name or NOT_XML.search(name):
                 raise ValueError(f"{path}: node {k + 1} has no printable name, got {name!r}")
     if n_nodes < 2:
-        raise ValueError(f"{path} has {n_nodes} node(s); a graph needs at least 2")
+        raise ValueError(f"{path} has {counted(n_nodes, 'node')}; a graph needs at least 2")
 
     def column(k: int) -> str:
         return f"node {k + 1}" if table.names is None else f"column {table.names[k]!r}"
@@ -372,7 +382,7 @@ def _check(path: Path, table: SignalTable) -> SignalTable:
         )
     missing = np.isnan(table.values)
     notes = list(table.notes)
-    notes.append(f"{n_signals} signals on {n_nodes} nodes")
+    notes.append(f"{counted(n_signals, 'signal')} on {counted(n_nodes, 'node')}")
     if missing.any():
         notes.append(
             f"{int(missing.sum())} of {missing.size} values are missing and taken as not observed"
@@ -383,9 +393,10 @@ def _check(path: Path, table: SignalTable) -> SignalTable:
 def _check_distinct(path: Path, names: Sequence[str]) -> None:
     repeated = [name for name, times in Counter(names).items() if times > 1]
     if repeated:
+        more = f", as do {len(repeated) - 1} more" if len(repeated) > 1 else ""
         raise ValueError(
-            f"{path}: {len(repeated)} name(s) stand for more than one column, the first "
-            f"{repeated[0]!r}; every node needs a name of its own"
+            f"{path}: more than one column has the name {repeated[0]!r}{more}; every node needs a "
+            "name of its own"
         )
 
 
@@ -398,7 +409,7 @@ def read_pairs(path: Path, names: Sequence[str]) -> list[tuple[str, str]]:
     """The first two columns of a list of edges, after a line of titles if there is one."""
     known = set(names)
     pairs: list[tuple[str, str]] = []
-    for k, (line, row) in enumerate(_rows(path, _delimiter(path))):
+    for k, (line, row) in enumerate(rows_of(path, delimiter_of(path))):
         if len(row) < 2:
             raise ValueError(f"{path}, line {line}: an edge has two columns of node names")
         ends = row[0].strip(), row[1].strip()

@@ -6,6 +6,7 @@ Without pandas, which takes more memory of a worker than the signals that it has
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -155,7 +156,7 @@ def _header(path: str, leave_out: Sequence[str]) -> tuple[tuple[str, ...], list[
     if text:
         raise ValueError(
             f"{path}, column {text[0].name!r}: {text[0].type} is not a type of numbers; if it "
-            "labels the signals, leave it out (--index-column)"
+            f"labels the signals, leave it out (--index-column {shlex.quote(text[0].name)})"
         )
     return tuple(field.name for field in nodes), sizes
 
