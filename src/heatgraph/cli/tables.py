@@ -245,7 +245,10 @@ def _read_parquet(path: Path, options: TableOptions) -> _Raw:
 
 def _floats(path: Path, name: str, column: pd.Series[Any]) -> NDArray[np.float64]:
     if not pd.api.types.is_numeric_dtype(column) or pd.api.types.is_complex_dtype(column):
-        raise ValueError(f"{path}, column {name!r}: {column.dtype} is not a type of numbers")
+        raise ValueError(
+            f"{path}, column {name!r}: {column.dtype} is not a type of numbers; if it labels the "
+            f"signals, say --index-column {shlex.quote(name)}"
+        )
     return column.to_numpy(dtype=np.float64, na_value=np.nan)
 
 
