@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from heatgraph.graph import Graph
     from heatgraph.learners import GraphicalLassoGraph, LearnHeat, SmoothGraph, SpectralTemplates
+    from heatgraph.storage import load_model, save_model
 
 __version__ = version("heatgraph")
 __all__ = [
@@ -18,16 +19,21 @@ __all__ = [
     "SmoothGraph",
     "SpectralTemplates",
     "__version__",
+    "load_model",
+    "save_model",
 ]
+_HOMES = {
+    "Graph": "heatgraph.graph",
+    "load_model": "heatgraph.storage",
+    "save_model": "heatgraph.storage",
+}
 
 
 def __getattr__(name: str) -> Any:
     # Loaded when first asked for: the numerical libraries take seconds to import.
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(
-        import_module("heatgraph.graph" if name == "Graph" else "heatgraph.learners"), name
-    )
+    return getattr(import_module(_HOMES.get(name, "heatgraph.learners")), name)
 
 
 def __dir__() -> list[str]:

@@ -205,7 +205,7 @@ def load_model(path: str | os.PathLike[str]) -> Any:
     Parameters
     ----------
     path : str or path-like
-        The file.
+        The file, or the folder that ``heatgraph learn`` wrote.
 
     Returns
     -------
@@ -227,6 +227,8 @@ def load_model(path: str | os.PathLike[str]) -> Any:
     ...
     ValueError: cannot load the model ...: not a whole .npz file (File is not a zip file). ...
     """
+    if os.path.isdir(path):
+        path = os.path.join(path, "model.npz")
     with open(path, "rb") as file:
         try:
             return _assemble(*read_arrays(file, FORMAT, FORMAT_VERSION, _expected))

@@ -81,7 +81,7 @@ class TestResumes:
         assert_same_bits(model, whole)
 
     # Five nodes of ten signals: their mean is as good a guess as any.
-    @pytest.mark.filterwarnings("ignore:LearnHeat. the mean of each signal:UserWarning")
+    @pytest.mark.filterwarnings("ignore:LearnHeat. the mean of each:UserWarning")
     def test_at_every_kind_of_stage(self, signals, path, monkeypatch):
         """The choice, the search for a number of edges, two starts, rounds, resamples."""
         monkeypatch.setattr(checkpoints, "EVERY", 0.05)

@@ -96,6 +96,7 @@ no_heat = pytest.mark.filterwarnings(
     "ignore:LearnHeat. The iteration limit:sklearn.exceptions.ConvergenceWarning",
     "ignore:LearnHeat. No step lowered:sklearn.exceptions.ConvergenceWarning",
     "ignore:LearnHeat. the model predicts these signals no better:UserWarning",
+    "ignore:LearnHeat. the mean of each:UserWarning",
 )
 skips = pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
 
@@ -292,6 +293,25 @@ class TestCoding:
     def test_sources_of_another_shape_are_refused(self, model, shape):
         with pytest.raises(ValueError, match=rf"H must be \(n_signals, 1, {N}\) or .*got"):
             model.inverse_transform(np.zeros(shape))
+
+    def test_sources_as_a_table(self, frame):
+        learned = LearnHeat(**GIVEN).fit(frame)
+        few = frame.iloc[:3].set_axis(["mon", "tue", "wed"], axis=0)
+        codes = learned.code(few)
+        table = codes.to_pandas()
+        assert list(table.columns) == ["signal", "node", "scale", "strength"]
+        assert len(table) == np.count_nonzero(codes.sources)
+        for row in table.itertuples():
+            at = few.index.get_loc(row.signal), 0, NAMES.index(row.node)
+            assert codes.sources[at] == row.strength
+            assert row.scale == learned.scales_[0]
+        first = table.drop_duplicates("signal")
+        assert first["strength"].abs().tolist() == np.abs(codes.sources).max((1, 2)).tolist()
+
+    def test_sources_without_names_are_numbered(self, signals, model):
+        table = model.code(signals[:2]).to_pandas()
+        assert set(table["signal"]) <= {0, 1}
+        assert set(table["node"]) <= set(range(N))
 
 
 class TestScore:
@@ -490,8 +510,13 @@ class TestLevel:
     def test_a_common_level_is_told(self, signals):
         rng = np.random.default_rng(0)
         kelvin = 280.0 + rng.standard_normal((40, 8)) + 5.0 * rng.standard_normal((40, 1))
-        with pytest.warns(UserWarning, match="mean of each signal predicts.*Subtract it"):
+        with pytest.warns(UserWarning, match="mean of each signal alone predicts.*Subtract it"):
             LearnHeat(n_scales=1).fit(kelvin)
+
+    def test_a_level_of_each_node_is_told_with_given_parameters_too(self, signals):
+        rng = np.random.default_rng(0)
+        with pytest.warns(UserWarning, match="mean of each node alone predicts.*Subtract it"):
+            LearnHeat(**GIVEN, tol=1.0).fit(signals + rng.uniform(1.0, 10.0, N))
 
     def test_heat_from_a_few_nodes_has_none(self, signals):
         with warnings.catch_warnings():
@@ -738,6 +763,22 @@ class TestMissing:
         assert np.isfinite(holed_model.transform(holed)).all()
         assert holed_model.score(holed) > 0.4
 
+    def test_a_data_frame_is_imputed_as_one(self, holed, holed_model):
+        days = pd.date_range("2024-01-01", periods=M, name="day")
+        frame = pd.DataFrame(holed, index=days)
+        filled = holed_model.impute(frame)
+        pd.testing.assert_index_equal(filled.index, days)
+        pd.testing.assert_index_equal(filled.columns, frame.columns)
+        np.testing.assert_array_equal(filled, holed_model.impute(holed))
+
+    def test_a_signal_of_which_nothing_was_observed_stays_missing(self, holed, holed_model):
+        X = holed.copy()
+        X[3] = np.nan
+        with pytest.warns(UserWarning, match="nothing was observed of these signals of X.*: 3"):
+            filled = holed_model.impute(X)
+        assert np.isnan(filled[3]).all()
+        assert np.isfinite(np.delete(filled, 3, axis=0)).all()
+
     def test_complete_signals_are_imputed_as_they_are(self, signals, holed_model):
         assert np.array_equal(holed_model.impute(signals), signals)
 
@@ -750,7 +791,7 @@ class TestMissing:
         with pytest.warns(UserWarning, match=rf"never observed.*{silent}.*keeps these nodes"):
             learned = LearnHeat(**GIVEN).fit(X)
         assert learned.graph_.n_nodes == N
-        assert np.isfinite(learned.impute(X)).all()
+        assert np.isfinite(np.asarray(learned.impute(X))).all()
 
     def test_a_signal_without_an_observed_entry_has_no_sources(self, signals):
         X = signals.copy()
@@ -758,7 +799,8 @@ class TestMissing:
         learned = LearnHeat(**GIVEN).fit(X)
         assert not learned.sources_[2].any()
         assert not learned.transform(X)[2].any()
-        assert not learned.impute(X)[2].any()
+        with pytest.warns(UserWarning, match="nothing was observed"):
+            assert np.isnan(learned.impute(X)[2]).all()
         rest = LearnHeat(**GIVEN).fit(np.delete(X, 2, axis=0))
         assert learned.laplacian_ == pytest.approx(rest.laplacian_, abs=5e-3)
 
@@ -787,12 +829,14 @@ class TestOddSignals:
     def test_a_constant_node(self, signals):
         X = signals.copy()
         X[:, 3] = 1.0
-        learned = LearnHeat(**GIVEN).fit(X)
+        with pytest.warns(UserWarning, match="the mean of each node alone predicts"):
+            learned = LearnHeat(**GIVEN).fit(X)
         assert learned.status_ == "converged"
         assert np.isfinite(learned.laplacian_).all()
 
     def test_equal_signals(self):
-        learned = LearnHeat(n_scales=1, alpha=0.1, beta=0.1).fit(np.ones((5, 4)))
+        with pytest.warns(UserWarning, match="the mean of each signal alone predicts"):
+            learned = LearnHeat(n_scales=1, alpha=0.1, beta=0.1).fit(np.ones((5, 4)))
         assert learned.laplacian_ == pytest.approx(4 / 3 * np.eye(4) - 1 / 3, abs=1e-3)
 
     def test_one_signal_with_numbers(self, signals):

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, TransformerMixin
@@ -46,14 +48,42 @@ COLLAPSED = 1e-2  # a scale below this moves no heat
 MERGED = 1e-2  # two scales this near, relatively, are one
 HIDDEN_SHARE = 0.25
 LEVEL = 0.5  # of the hidden energy: a level that explains less is not worth a warning
+NEARLY_ALL = 0.1  # of it missed: a level that explains more is worth one whatever the model does
 
 
 @dataclass(frozen=True, eq=False)
 class SourceCodes:
-    """Sources (n_signals, n_scales, n_nodes) and the duality gap of each, over its energy."""
+    """Sources (n_signals, n_scales, n_nodes) and the duality gap of each, over its energy.
+
+    ``signals`` and ``nodes`` are their names, ``scales`` the diffusion times.
+    """
 
     sources: Array
     gap: Array
+    signals: Sequence[Any] = ()
+    nodes: Sequence[Any] = ()
+    scales: Sequence[float] = ()
+
+    def to_pandas(self) -> pd.DataFrame:
+        """A row a source that is not zero: its signal, node, scale and strength.
+
+        The strongest of each signal comes first.
+        """
+        signal, scale, node = np.nonzero(self.sources)
+        strength = self.sources[signal, scale, node]
+        order = np.lexsort((-np.abs(strength), signal))
+        return pd.DataFrame(
+            {
+                "signal": _named(self.signals, signal[order]),
+                "node": _named(self.nodes, node[order]),
+                "scale": _named(self.scales, scale[order]),
+                "strength": strength[order],
+            }
+        )
+
+
+def _named(names: Sequence[Any], which: NDArray[np.intp]) -> list[Any]:
+    return [names[k] for k in which] if len(names) else which.tolist()
 
 
 class LearnHeat(ReportMixin, TransformerMixin, BaseEstimator):
@@ -109,8 +139,8 @@ class LearnHeat(ReportMixin, TransformerMixin, BaseEstimator):
         signals.  Any number gives the same result.  BLAS is held to one thread meanwhile (from
         500 nodes on to ``n_jobs`` in the fit itself, whose last bits may then differ).
     max_iter : int, optional
-        Limit on the iterations of the fit; 2000 unless given, 1000 as in the paper for
-        ``solver="paper"``.
+        Limit on the iterations of the fit; unless given 2000, for ``solver="sparse"`` 500, and
+        1000 as in the paper for ``solver="paper"``.
     tol : float
         Stop when the gradient promises no larger relative fall of the objective.  (For
         ``solver="paper"``: the paper's own rule, an absolute change of the objective.)
@@ -146,7 +176,9 @@ class LearnHeat(ReportMixin, TransformerMixin, BaseEstimator):
         What each signal diffused from.  For a Dask collection, a Dask array that finds them, a
         chunk at a time, when it is computed.
     objective_ : ndarray
-        Its history, the start first and the final value last.
+        Its history, the start first and the final value last.  In the rounds of
+        ``penalty="log"`` it is that of the round's tangent, which lies above; the last value is
+        the objective's own.
     status_ : str
         "converged", "certified", "max_iter", "stalled" or "interrupted".
     certificate_ : float
@@ -336,17 +368,8 @@ class LearnHeat(ReportMixin, TransformerMixin, BaseEstimator):
                 UserWarning,
                 stacklevel=3,
             )
-        if fit.choice is not None and isinstance(p.signals, Signals):
-            level = missed_by_level(p.signals, HIDDEN_SHARE, np.random.default_rng(0))
-            if level < min(LEVEL, fit.choice.missed + 2.0 * fit.choice.standard_error):
-                warnings.warn(
-                    "LearnHeat: the mean of each signal predicts its hidden entries as well as the "
-                    f"model does ({1.0 - level:.0%} of their energy), so what was learned may be a "
-                    "level that the nodes have in common.  Subtract it: the mean of each node, or "
-                    "of each signal.",
-                    UserWarning,
-                    stacklevel=3,
-                )
+        if isinstance(p.signals, Signals):
+            self._warn_of_level(p.signals, fit)
         silent = np.flatnonzero(p.signals.n_observed == 0)
         if silent.size:
             listed = [int(k) if names is None else names[k] for k in silent]
@@ -365,6 +388,24 @@ class LearnHeat(ReportMixin, TransformerMixin, BaseEstimator):
                 stacklevel=3,
             )
 
+    def _warn_of_level(self, signals: Signals, fit: Fit) -> None:
+        """Where means predict as well as the model, or nearly all, they may be all it learned."""
+        by_signal, by_node = missed_by_level(signals, HIDDEN_SHARE, np.random.default_rng(0))
+        level = min(by_signal, by_node)
+        enough = NEARLY_ALL
+        if fit.choice is not None:
+            as_well = fit.choice.missed + 2.0 * fit.choice.standard_error
+            enough = max(enough, min(LEVEL, as_well))
+        if level < enough:
+            which = "node" if by_node < by_signal else "signal"
+            warnings.warn(
+                f"LearnHeat: the mean of each {which} alone predicts {1.0 - level:.0%} of the "
+                "energy of hidden entries, so what was learned may be a level that the nodes have "
+                "in common.  Subtract it: the mean of each node, or of each signal.",
+                UserWarning,
+                stacklevel=4,
+            )
+
     def code(self, X: Any) -> SourceCodes:
         """The sources of signals on the learned graph, with the duality gap that each reached."""
         check_is_fitted(self)
@@ -375,7 +416,14 @@ class LearnHeat(ReportMixin, TransformerMixin, BaseEstimator):
         energy = signals.energy
         gap = np.divide(coding.gap, energy, out=np.zeros_like(energy), where=energy > 0.0)
         shape = (len(observations), self.scales_.size, self.n_features_in_)
-        return SourceCodes(coding.h.reshape(shape) * unit, gap)
+        rows = X.index.tolist() if isinstance(X, pd.DataFrame) else ()
+        return SourceCodes(
+            coding.h.reshape(shape) * unit,
+            gap,
+            signals=rows,
+            nodes=self.graph_.names or (),
+            scales=self.scales_.tolist(),
+        )
 
     def transform(self, X: Any) -> Array:
         """The sources of signals on the learned graph, a row a signal.
@@ -405,12 +453,29 @@ class LearnHeat(ReportMixin, TransformerMixin, BaseEstimator):
             )
         return self._model().synthesis(as_sources(sources.reshape(-1, S * N), S)).T
 
-    def impute(self, X: Any) -> Array:
-        """``X`` with its NaN replaced by what the sources of the observed entries diffuse into."""
+    def impute(self, X: Any) -> Any:
+        """``X`` with its NaN replaced by what the sources of the observed entries diffuse into.
+
+        A data frame comes back as one.  A signal of which nothing was observed stays as it is,
+        with a warning.
+        """
         check_is_fitted(self)
         observations = check_signals(self, X, reset=False)
-        filled = self.inverse_transform(self.code(X).sources)
-        return np.where(np.isnan(observations), filled, observations)
+        missing = np.isnan(observations)
+        filled = np.where(missing, self.inverse_transform(self.code(X).sources), observations)
+        empty = np.flatnonzero(missing.all(axis=1))
+        if empty.size:
+            filled[empty] = np.nan
+            listed = X.index[empty] if isinstance(X, pd.DataFrame) else empty
+            warnings.warn(
+                "LearnHeat: nothing was observed of these signals of X, so that they stay missing: "
+                f"{', '.join(map(str, listed.tolist()))}.",
+                UserWarning,
+                stacklevel=2,
+            )
+        if isinstance(X, pd.DataFrame):
+            return pd.DataFrame(filled, index=X.index, columns=X.columns)
+        return filled
 
     def score(self, X: Any, y: Any = None) -> float:
         """The share of hidden entries' energy that the model predicts; 0 is predicting zero.

@@ -1,7 +1,8 @@
-"""The progress bar of a fit."""
+"""The progress of a fit: bars on a terminal, a line now and then in a file."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
@@ -20,6 +21,8 @@ from heatgraph.solvers.result import Monitor
 from heatgraph.solvers.result import Progress as Step
 
 __all__ = ["Watch", "progress_bars", "watch_fit"]
+
+EVERY = 10.0  # seconds between lines, where the output is no terminal
 
 
 @dataclass(frozen=True)
@@ -48,7 +51,14 @@ def watch_fit(verbose: int, monitor: Monitor | None, unit: float = 1.0) -> Itera
 
 @contextmanager
 def progress_bars() -> Iterator[Watch]:
-    """Two bars: over what is tried, with the time left, and over the iterations of the fit."""
+    """Two bars: over what is tried, with the time left, and over the iterations of the fit.
+
+    Where standard error is no terminal, a line of the same every ten seconds.
+    """
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield _watch(_lines(console))
+        return
     columns = (
         TextColumn("{task.description:<20}"),
         BarColumn(),
@@ -56,7 +66,7 @@ def progress_bars() -> Iterator[Watch]:
         TimeElapsedColumn(),
         TimeRemainingColumn(compact=True),
     )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+    with Progress(*columns, console=console, transient=True) as progress:
         tasks: dict[str, TaskID] = {}
 
         def show(name: str, done: int, of: int, state: str) -> None:
@@ -64,13 +74,32 @@ def progress_bars() -> Iterator[Watch]:
                 tasks[name] = progress.add_task(name, total=of, state="")
             progress.update(tasks[name], total=of, completed=done, state=state)
 
-        def step(now: Step) -> None:
-            show(
-                "learning",
-                now.iteration,
-                now.max_iter,
-                f"{now.iteration}/{now.max_iter}  objective {now.objective:.5g}  "
-                f"{now.n_edges} edges  residual {now.residual:.1e}",
-            )
+        yield _watch(show)
 
-        yield Watch(step, lambda done, of: show("choosing parameters", done, of, f"{done}/{of}"))
+
+Show = Callable[[str, int, int, str], None]
+
+
+def _watch(show: Show) -> Watch:
+    def step(now: Step) -> None:
+        show(
+            "learning",
+            now.iteration,
+            now.max_iter,
+            f"{now.iteration}/{now.max_iter}  objective {now.objective:.5g}  "
+            f"{now.n_edges} edges  residual {now.residual:.1e}",
+        )
+
+    return Watch(step, lambda done, of: show("choosing parameters", done, of, f"{done}/{of}"))
+
+
+def _lines(console: Console) -> Show:
+    last = time.monotonic()
+
+    def show(name: str, done: int, of: int, state: str) -> None:
+        nonlocal last
+        if time.monotonic() - last >= EVERY:
+            last = time.monotonic()
+            console.print(f"{name}: {state}", highlight=False, soft_wrap=True)
+
+    return show

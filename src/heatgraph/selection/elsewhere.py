@@ -177,6 +177,8 @@ def choose_elsewhere(
         folds[numbers] = k
     rows: list[dict[str, float]] = []
     fits: list[tuple[int, HeatObjective, Array, Array]] = []
+    if report is not None:
+        report(0, len(paths))
     for done, (fold, start, beta) in enumerate(paths):
         stage = keeper.within(f"path{done}")
         record = stage.get() or _walk(

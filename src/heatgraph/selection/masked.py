@@ -37,18 +37,24 @@ class HiddenPart:
         return errors
 
 
-def missed_by_level(signals: Signals, share: float, rng: np.random.Generator) -> float:
-    """The share of hidden energy that the mean of each signal's other entries misses.
+def missed_by_level(
+    signals: Signals, share: float, rng: np.random.Generator
+) -> tuple[float, float]:
+    """The shares of hidden energy that means of the other entries miss: of a signal, of a node.
 
-    Near 1 for heat that starts at a few nodes.  Near 0 where all nodes have a level in common,
-    which a graph that joins every node to every other predicts just as well.
+    Near 1 for heat that starts at a few nodes.  Near 0 where the nodes, or the signals, have a
+    level in common, which a graph that joins every node to every other predicts just as well.
     """
     part = hide_entries(signals, share, rng)
     seen = np.ones_like(part.hidden) if part.visible.observed is None else part.visible.observed
-    level = part.visible.X.sum(axis=0) / np.maximum(seen.sum(axis=0), 1)
     total = float(part.energy.sum())
-    missed = float(part.errors(np.broadcast_to(level, part.truth.shape)).sum())
-    return missed / total if total > 0.0 else 1.0
+    missed = []
+    for axis in (0, 1):
+        sums = part.visible.X.sum(axis=axis, keepdims=True)
+        level = sums / np.maximum(seen.sum(axis=axis, keepdims=True), 1)
+        missed.append(float(part.errors(np.broadcast_to(level, part.truth.shape)).sum()))
+    by_signal, by_node = (m / total if total > 0.0 else 1.0 for m in missed)
+    return by_signal, by_node
 
 
 def hide_entries(signals: Signals, share: float, rng: np.random.Generator) -> HiddenPart:

@@ -159,6 +159,8 @@ def choose_from(
     """The choice by the walks of all paths, and what was hidden of each signal."""
     rows: list[dict[str, float]] = []
     errors: dict[tuple[int, float, float], Array] = defaultdict(lambda: np.zeros(energy.size))
+    if report is not None:
+        report(0, len(paths))
     for done, (fold, start, beta) in enumerate(paths):
         for row, error in next(walks):
             rows.append({"start": start, "beta": beta, **row})
