@@ -69,3 +69,37 @@ def test_wheel_holds_the_package_and_nothing_else(wheel_names):
 def test_rooms_import_one_way(capsys):
     status = lint_imports(config_filename=str(ROOT / "pyproject.toml"), no_cache=True)
     assert status == 0, capsys.readouterr().out
+
+
+def test_compiled_functions_say_whether_sums_may_be_reordered():
+    # What does not say is given the freedom of whatever compiled function calls it first.
+    code = """
+import importlib, pkgutil, heatgraph
+from numba.core.dispatcher import Dispatcher
+for module in pkgutil.walk_packages(heatgraph.__path__, "heatgraph."):
+    if not module.name.endswith("__main__"):
+        for name, found in vars(importlib.import_module(module.name)).items():
+            if isinstance(found, Dispatcher):
+                print(module.name, name, "fastmath" in found.targetoptions)
+"""
+    said = [line.split() for line in run("-c", code).splitlines()]
+    assert len(said) > 40
+    assert [names for *names, told in said if told != "True"] == []
+
+
+@pytest.mark.slow
+def test_the_same_bits_with_a_cold_cache_and_a_warm_one(tmp_path, monkeypatch):
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    code = """
+import hashlib, numpy as np
+from heatgraph import LearnHeat
+from heatgraph.datasets import make_graph, make_heat_signals
+X, _ = make_heat_signals(make_graph("er", 20, 0), (2.5, 4), 100, noise_std=0.02, random_state=0)
+holes = np.where(np.random.default_rng(0).random(X.shape) < 0.2, np.nan, X)
+for data in (X, holes):
+    for solver in ("dense", "sparse"):
+        model = LearnHeat(alpha=0.1, beta=0.05, solver=solver, candidates=8).fit(data)
+        print(hashlib.sha256(model.laplacian_.tobytes()).hexdigest())
+"""
+    cold, warm = (run("-W", "ignore", "-c", code) for _ in range(2))
+    assert cold == warm

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 __all__ = ["CandidateEdges"]
 
-_compiled = numba.njit(cache=True, nogil=True)
+_compiled = numba.njit(cache=True, nogil=True, fastmath=False)
 
 
 @dataclass(frozen=True, eq=False)

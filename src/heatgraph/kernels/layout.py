@@ -98,7 +98,7 @@ def _listed(
     return indptr, second[by].astype(np.int32), edge[by].astype(np.int64)
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, fastmath=False)
 def _assemble(
     indptr: Ints, ends: NDArray[np.int32], edge: Ints, w: Array, factor: float
 ) -> tuple[Ints, NDArray[np.int32], Array]:

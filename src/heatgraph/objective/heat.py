@@ -103,7 +103,7 @@ def spread(candidates: CandidateEdges, beta: float, w: Array) -> tuple[float, Ar
     return value, _spread_gradient(candidates.i, candidates.j, beta, w, degrees)
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, fastmath=False)
 def _spread_gradient(
     i: NDArray[np.intp], j: NDArray[np.intp], beta: float, w: Array, degrees: Array
 ) -> Array:

@@ -14,6 +14,10 @@ Array = NDArray[np.float64]
 EPS = float(np.finfo(np.float64).eps)
 LANES = 8
 
+# Said, and not left out: what is left out is taken from the first compiled caller, and its freedom
+# to reorder sums would undo the compensated one below.
+_exact = numba.njit(cache=True, nogil=True, fastmath=False)
+
 
 @dataclass(frozen=True)
 class ValidSet:
@@ -36,7 +40,7 @@ class ValidSet:
         return _descent(x, g, self.n, self.total)
 
 
-@numba.njit(cache=True, nogil=True)
+@_exact
 def _descent(x: Array, g: Array, n: int, total: float) -> float:
     fall = max(float(np.dot(g[:n], x[:n]) - total * g[:n].min()), 0.0)
     for k in range(n, x.size):
@@ -45,7 +49,7 @@ def _descent(x: Array, g: Array, n: int, total: float) -> float:
     return fall
 
 
-@numba.njit(cache=True, nogil=True)
+@_exact
 def project_simplex(v: Array, total: float) -> Array:
     """The nearest point of ``{w >= 0, sum(w) = total}`` to ``v`` in the Euclidean norm.
 
@@ -74,7 +78,7 @@ def project_simplex(v: Array, total: float) -> Array:
     return w
 
 
-@numba.njit(cache=True, nogil=True)
+@_exact
 def _mass_above(v: Array, top: float, floor: float) -> tuple[float, int]:
     """Sum and number of the ``v_k - top`` above ``floor``, compensated.
 
@@ -110,7 +114,7 @@ def _mass_above(v: Array, top: float, floor: float) -> tuple[float, int]:
     return total, count
 
 
-@numba.njit(cache=True, nogil=True)
+@_exact
 def project_valid(x: Array, n: int, total: float) -> Array:
     """Project the first ``n`` coordinates on the simplex, the others on the half line."""
     y = np.empty_like(x)

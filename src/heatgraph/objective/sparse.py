@@ -44,7 +44,7 @@ Block = NDArray[Any]
 FEW_NODES = 1000  # up to here both engines take the same steps
 MOST_ROWS = 1500  # that are looked at from one patch, the hottest
 
-_compiled = numba.njit(cache=True, nogil=True)
+_compiled = numba.njit(cache=True, nogil=True, fastmath=False)
 
 
 class Codes(NamedTuple):

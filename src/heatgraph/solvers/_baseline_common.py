@@ -78,7 +78,7 @@ def squared_distances(X: Array, candidates: CandidateEdges) -> Array:
     return np.asarray(_distances(np.ascontiguousarray(X), candidates.i, candidates.j))
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, fastmath=False)
 def _distances(X: Array, i: Ints, j: Ints) -> Array:
     # Differences first: the Gram identity loses every digit between nearly equal signals.
     z = np.empty(i.size)
@@ -91,7 +91,7 @@ def _distances(X: Array, i: Ints, j: Ints) -> Array:
     return z
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, fastmath=False)
 def _separable(x: Array, total: float) -> tuple[float, Array, Array]:
     """Value, gradient and curvature of ``rho``.
 
@@ -118,7 +118,7 @@ def _separable(x: Array, total: float) -> tuple[float, Array, Array]:
     return value, grad, curvature
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, fastmath=False)
 def _excess(x: Array, c: Array, i: Ints, j: Ints, border: float, u: Array, load: Array) -> float:
     """``u_e = max(0, <m_e, x> - c_e)`` and ``load = sum_e u_e m_e``; returns ``sum u^2``."""
     load[:] = 0.0
@@ -139,7 +139,7 @@ def _excess(x: Array, c: Array, i: Ints, j: Ints, border: float, u: Array, load:
     return square
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, fastmath=False)
 def _cg(h: Array, kappa: float, ai: Ints, aj: Ints, bordered: bool, g: Array, rtol: float) -> Array:
     """Solve ``(diag(h) + kappa sum_{e active} m_e m_e^T) p = -g`` by conjugate gradients.
 
@@ -183,7 +183,7 @@ def _cg(h: Array, kappa: float, ai: Ints, aj: Ints, bordered: bool, g: Array, rt
     return p
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, fastmath=False)
 def _active(u: Array, i: Ints, j: Ints) -> tuple[Ints, Ints]:
     count = 0
     for e in range(u.size):
@@ -198,7 +198,7 @@ def _active(u: Array, i: Ints, j: Ints) -> tuple[Ints, Ints]:
     return ai, aj
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, fastmath=False)
 def _longest_step(x: Array, p: Array, positive: bool) -> float:
     """1, or less where the domain ``x > 0`` of the logarithm asks for it."""
     t = 1.0
@@ -209,7 +209,7 @@ def _longest_step(x: Array, p: Array, positive: bool) -> float:
     return t
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, fastmath=False)
 def _evaluate(
     x: Array, c: Array, i: Ints, j: Ints, kappa: float, total: float, u: Array
 ) -> tuple[float, Array, Array, float]:
@@ -223,7 +223,7 @@ def _evaluate(
     return rho + 0.5 * kappa * square, grad + kappa * load[:n], h, scale
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, fastmath=False)
 def pair_newton(
     x0: Array, c: Array, i: Ints, j: Ints, kappa: float, total: float, tol: float, max_iter: int
 ) -> tuple[Array, Array, Array, float]:

@@ -178,7 +178,7 @@ def _reach(x: Array, dx: Array) -> float:
     return min(1.0, float((-x[falling] / dx[falling]).min())) if falling.any() else 1.0
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, fastmath=False)
 def _exchange(K: Array, C: Array, i: Ints, j: Ints, n: int, edges: Ints, sign: float) -> None:
     """Add (or take away) the columns of ``R = (S_w, B, 1)`` at ``edges`` to ``K = R R^T``.
 
@@ -213,7 +213,7 @@ def _exchange(K: Array, C: Array, i: Ints, j: Ints, n: int, edges: Ints, sign: f
         K[n + r, last] = K[last, n + r]
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, fastmath=False)
 def _on_face(
     K: Array, B: Array, i: Ints, j: Ints, n: int, total: float, h: Array, face: Mask
 ) -> tuple[Array, Array, Array]:
@@ -254,7 +254,7 @@ def _on_face(
     return w, slope, slack
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, fastmath=False)
 def _pivot(
     B: Array, C: Array, i: Ints, j: Ints, n: int, total: float, h: Array, face: Mask
 ) -> tuple[Array, Array, Mask, int]:

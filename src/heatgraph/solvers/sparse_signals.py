@@ -238,7 +238,7 @@ def as_rows(codes: Codes, block: slice, n_atoms: int, fill: float) -> Array:
     return rows
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, fastmath=False)
 def _fill(indptr: NDArray[np.int64], where: NDArray[np.int64], what: Array, rows: Array) -> None:
     for m in range(indptr.size - 1):
         for p in range(indptr[m], indptr[m + 1]):
