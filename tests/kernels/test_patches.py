@@ -22,12 +22,14 @@ def setting(request):
     return layout, w, kernel, A
 
 
-def rows_of(A, nodes, threshold, t=8.0, limit=None):
+def rows_of(A, nodes, threshold, t=8.0, limit=None, first=8.0, edges=None):
     n = A.diagonal.size
     u, v = np.zeros((n, TOGETHER)), np.zeros((n, TOGETHER))
     position = np.full(n, -1, np.int32)
     most = n if limit is None else limit
-    rows, kept = reached_rows(A, nodes, t, threshold, most, u, v, position)
+    none = np.zeros(n + 1, np.int64), np.zeros(0, np.int32), np.zeros(0, np.int64)
+    edges = none if edges is None else edges
+    rows, kept = reached_rows(A, nodes, first, t, threshold, most, edges, u, v, position)
     assert kept >= threshold
     lent = np.concatenate([u.ravel(), v.ravel(), position + 1])
     assert not lent.any()  # given back as it was
@@ -55,6 +57,26 @@ def test_rows_left_out_are_cold(setting):
         cold = np.setdiff1d(np.arange(A.diagonal.size), rows)
         assert np.isin(nodes, rows).all()
         assert np.abs(E[np.ix_(cold, nodes)]).max(initial=0.0) <= 1e-5
+
+
+def test_rows_that_have_cooled_since_the_first_scale_are_kept(setting):
+    layout, _, kernel, A = setting
+    E = kernel.operator(0.2)[np.ix_(layout.order, layout.order)]
+    for nodes in patches_of(A)[:3]:
+        rows = rows_of(A, nodes, 1e-2, t=50.0, first=0.2)
+        cold = np.setdiff1d(np.arange(A.diagonal.size), rows)
+        assert np.abs(E[np.ix_(cold, nodes)]).max(initial=0.0) <= 1.1e-2
+
+
+def test_other_ends_of_candidates_at_hot_rows_are_rows(setting):
+    layout, _, _, A = setting
+    nodes = patches_of(A)[0]
+    hot = rows_of(A, nodes, 1e-2, t=1.0, first=1.0)
+    rows = rows_of(A, nodes, 1e-2, t=1.0, first=1.0, edges=layout.both)
+    indptr, ends, _ = layout.both
+    near = np.concatenate([ends[indptr[i] : indptr[i + 1]] for i in nodes])
+    assert np.isin(hot, rows).all()
+    assert np.isin(near, rows).all()
 
 
 def test_of_too_many_rows_the_hottest_are_kept(setting):

@@ -14,7 +14,10 @@ from heatgraph.learners import large, outcome
 from heatgraph.learners.large import memory_needed
 from heatgraph.learners.parameters import resolve
 from heatgraph.metrics import edge_scores
+from heatgraph.objective.heat import Signals
+from heatgraph.solvers.heat import as_sources, solve_heat
 from heatgraph.solvers.result import Status
+from heatgraph.solvers.sparse_signals import SparseSignals
 from heatgraph.storage import load_model, save_model
 
 GIVEN = {"alpha": 0.05, "beta": 0.02, "tol": 1e-2}
@@ -152,6 +155,101 @@ class TestLarge:
         assert every.certificate_ <= large.GAP
         assert every.objective_[-1] < few.objective_[-1]
         assert edge_scores(graph, every.graph_).recall > edge_scores(graph, few.graph_).recall
+
+    def test_what_no_price_has_certified_is_not_said_to_have_converged(self, problem, monkeypatch):
+        _, X = problem
+        monkeypatch.setattr(large, "ROUNDS_OF_PRICING", 1)
+        with pytest.warns(ConvergenceWarning):
+            model = learn("sparse", X, candidates="all", penalty="l1", tol=1e-4)
+        assert model.status_ == "max_iter"
+        assert model.certificate_ > large.GAP
+
+    @pytest.mark.parametrize("at", ["price_all", "price_tangent"])
+    def test_ctrl_c_while_pairs_are_priced_keeps_the_fit(self, problem, monkeypatch, at):
+        def stop(*_, **__):
+            raise KeyboardInterrupt
+
+        home = "heatgraph.solvers.certify" if at == "price_all" else "heatgraph.learners.large"
+        monkeypatch.setattr(f"{home}.{at}", stop)
+        model = learn("sparse", problem[1], candidates="all")
+        assert model.status_ == "interrupted"
+        assert np.trace(model.laplacian_) == pytest.approx(40)
+
+    @pytest.mark.parametrize("nth", [1, 2, 3])
+    def test_ctrl_c_in_the_tangent_keeps_the_fit(self, problem, monkeypatch, nth):
+        calls = []
+        tangent = SparseSignals.discount
+
+        def stop(*arguments):
+            calls.append(1)
+            if len(calls) == nth:
+                raise KeyboardInterrupt
+            return tangent(*arguments)
+
+        monkeypatch.setattr(SparseSignals, "discount", stop)
+        model = learn("sparse", problem[1])
+        assert model.status_ == "interrupted"
+        assert np.isfinite(model.objective_).all()
+
+    def test_ctrl_c_at_the_start_of_a_later_round_keeps_the_last(self, problem, monkeypatch):
+        calls = []
+
+        def stop(*arguments, **how):
+            calls.append(1)
+            if len(calls) == 2:
+                raise KeyboardInterrupt
+            return solve_heat(*arguments, **how)
+
+        monkeypatch.setattr("heatgraph.solvers.certify.solve_heat", stop)
+        monkeypatch.setattr(large, "GAP", 1e-5)
+        model = learn("sparse", problem[1], candidates="all", penalty="l1")
+        assert len(calls) == 2
+        assert model.status_ == "interrupted"
+
+    def test_signals_of_nothing_do_not_change_the_penalty(self, problem):
+        _, X = problem
+        sizes = [
+            large.typical_atom(resolve(LearnHeat(solver="sparse", candidates=12), Y, 1.0, None))
+            for Y in (X, np.vstack([X, np.zeros((2 * len(X), 40))]))
+        ]
+        assert sizes[0] == pytest.approx(sizes[1], rel=1e-6)
+
+    def test_a_number_of_scales_to_choose_is_refused(self, problem):
+        with pytest.raises(ValueError, match=r'n_scales="auto".*n_scales=2'):
+            learn("sparse", problem[1], n_scales="auto", scales=None, learn_scales=True)
+
+    def test_a_start_on_the_plateau_is_not_where_it_ends(self, problem):
+        scales = [
+            learn("sparse", problem[1], scales=start, learn_scales=True).scales_
+            for start in (None, (20.0, 40.0))
+        ]
+        np.testing.assert_array_equal(*scales)
+
+    def test_heat_that_is_everywhere_is_told(self, monkeypatch):
+        X, _ = make_heat_signals(make_graph("er", 60, 0), (2.5, 4.0), 40, 2, random_state=0)
+        monkeypatch.setattr(large, "REACHES", {np.dtype(np.float64): {np.inf: 0.05}})
+        with pytest.warns(UserWarning, match=r"heat spreads.*of it is too thin.*solver=.dense"):
+            learn("sparse", X, tol=10.0)
+
+    def test_atoms_diffuse_what_they_code(self, monkeypatch):
+        X, _ = make_heat_signals(make_graph("geometric", 60, 0), (2.5, 4.0), 40, 2, random_state=0)
+        monkeypatch.setattr(large, "REACHES", {np.dtype(np.float64): {np.inf: 0.02}})
+        monkeypatch.setattr(outcome, "DENSE_NODES", 10)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            model = learn("sparse", X, tol=10.0)
+        machine = model._model()
+        coding = machine.code(Signals(np.ascontiguousarray(X.T)), 1e-4)
+        left = X.T - machine.synthesis(as_sources(coding.h, 2))
+        # What is left is what the coder believes to leave, but for the penalty.
+        assert (np.square(left).sum(axis=0) <= coding.value + 1e-9).all()
+
+    def test_a_checkpoint_in_another_precision_is_refused(self, problem, tmp_path):
+        _, X = problem
+        single = X.astype(np.float32)
+        learn("sparse", single, tol=10.0, checkpoint=tmp_path / "c.npz")
+        with pytest.raises(ValueError, match="X"):
+            learn("sparse", single.astype(np.float64), tol=10.0, checkpoint=tmp_path / "c.npz")
 
     def test_penalties_that_are_not_given_follow_the_signals(self, problem):
         _, X = problem

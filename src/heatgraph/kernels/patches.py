@@ -30,6 +30,7 @@ Block = NDArray[Any]
 Edges = tuple[Ints, NDArray[np.int32], Ints]
 
 SPREADS = 0.3  # of the threshold, from which on a row heats its neighbours
+JOINED = 0.03  # heat of a row, from which on the other ends of its candidate edges are rows too
 TOGETHER = 8  # groups of nodes whose heat is followed apart
 LEFT = np.iinfo(np.int32).max  # no patch yet, but too few neighbours left for one of its own
 
@@ -91,19 +92,23 @@ def make_patches(
 def reached_rows(
     A: Operator,
     nodes: Ints,
+    first: float,
     t: float,
     threshold: float,
     most: int,
+    edges: Edges,
     u: Block,
     v: Block,
     position: NDArray[np.int32],
 ) -> tuple[Ints, float]:
-    """The rows, ascending, where heat from ``nodes`` is above ``threshold`` at time ``t``.
+    """The rows, ascending, where heat from ``nodes`` is above ``threshold`` at scales up to ``t``.
 
     Explicit Euler steps of ``u' = -L u`` so short that nothing turns negative, from one at every
     node, a few nodes together, so that each column is less.  Only rows near the threshold or above
     it spread any further, and those above it are kept; the ``most`` hottest where they are more.
-    Also returns the threshold that was kept to.
+    Also returns the threshold that was kept to.  ``first`` is the smallest scale.
+
+    What a candidate edge of a hot row would bring is seen only if its other end is a row, too.
 
     ``u``, ``v`` (N, TOGETHER) of zeros and ``position`` (N,) of -1 are lent, and returned as they
     were.
@@ -125,7 +130,7 @@ def reached_rows(
         n += 1
     row = np.empty(TOGETHER, u.dtype)
     factor = u.dtype.type(step)
-    for _ in range(n_steps):
+    for now in range(n_steps):
         for k in range(n):
             if spreads[k] or hottest[k] <= SPREADS * threshold:
                 continue
@@ -154,7 +159,9 @@ def reached_rows(
             for b in range(TOGETHER):
                 u[i, b] = v[i, b]
                 top = max(top, v[i, b])
-            hottest[k] = top
+            # The last step before the first scale is the first that counts.
+            counts = (now + 1) * t >= first * n_steps
+            hottest[k] = max(hottest[k], top) if counts else top
     for k in range(n):
         position[touched[k]] = -1
         for b in range(TOGETHER):
@@ -166,9 +173,23 @@ def reached_rows(
     count = 0
     for k in range(n):
         if hottest[k] >= kept or k < nodes.size:
-            touched[count] = touched[k]
+            touched[count], hottest[count] = touched[k], hottest[k]
+            position[touched[k]] = count
             count += 1
-    return np.sort(touched[:count]), kept
+    hot = count
+    for k in range(hot):
+        if hottest[k] >= JOINED:
+            i = touched[k]
+            for p in range(edges[0][i], edges[0][i + 1]):
+                j = edges[1][p]
+                if position[j] < 0:
+                    position[j] = count
+                    touched[count] = j
+                    count += 1
+    rows = np.sort(touched[:count])
+    for i in rows:
+        position[i] = -1
+    return rows, kept
 
 
 @_compiled

@@ -25,14 +25,13 @@ from heatgraph.solvers.heat import keep_solution, recall, solve_heat
 from heatgraph.solvers.keeping import FORGETFUL, Keeper, Record
 from heatgraph.solvers.majorise import PENALTIES
 from heatgraph.solvers.paper import solve_paper
-from heatgraph.solvers.result import Monitor, Solution, Status
+from heatgraph.solvers.result import Monitor, Solution, Status, better_of
 from heatgraph.solvers.threads import bounded_blas
 
 __all__ = ["Fit", "fit_heat", "mean_around", "refit", "refit_resamples"]
 
 Array = NDArray[np.float64]
 
-BETTER = 1e-3  # relative; a start given by the user must win by this over the usual one
 AROUND = (0.5, 2.0)  # times the chosen alpha: the other fits whose mean says what is an edge
 BETA_RANGE = 1e3  # how far beta may go from its usual value to reach a number of edges
 
@@ -183,9 +182,7 @@ def _first_fit(
         given = from_scales(tau, "second")
     except KeyboardInterrupt:  # before it had a point of its own
         return replace(fit, status=Status.INTERRUPTED)
-    if given.objective[-1] < (1.0 - BETTER) * fit.objective[-1]:
-        return given
-    return replace(fit, status=given.status) if given.status is Status.INTERRUPTED else fit
+    return better_of(fit, given)
 
 
 def mean_around(p: HeatParameters, fit: Fit, keeper: Keeper = FORGETFUL) -> Array:

@@ -63,7 +63,8 @@ def take_in(estimator: Any, X: Any) -> Iterator[Intake]:
         unit = unit_of(observations)
         single = getattr(X, "dtype", None) == np.float32
         dtype = np.float32 if single else np.float64
-        yield Intake(observations / unit, unit, names, observations, dtype=dtype)
+        given = observations.astype(dtype, copy=False)
+        yield Intake(observations / unit, unit, names, given, dtype=dtype)
         return
     with cluster_client(n_threads(estimator.n_jobs)) as client:
         rows = as_array(X)

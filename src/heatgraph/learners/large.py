@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from heatgraph.graph import CandidateEdges, Graph
-from heatgraph.kernels.chebyshev import WIDTH, clenshaw
+from heatgraph.kernels.chebyshev import WIDTH
 from heatgraph.kernels.layout import Layout
-from heatgraph.learners.parameters import HeatParameters
+from heatgraph.learners.parameters import HeatParameters, first_scales
 from heatgraph.objective.heat import Signals
 from heatgraph.objective.sparse import Codes, SparseDictionary, SparseObjective
 from heatgraph.selection.penalties import units_of
@@ -29,7 +29,7 @@ from heatgraph.solvers.heat import solve_heat
 from heatgraph.solvers.keeping import FORGETFUL, Keeper
 from heatgraph.solvers.majorise import PENALTIES, ROUNDS
 from heatgraph.solvers.neighbourhoods import LANES
-from heatgraph.solvers.result import Monitor, Status
+from heatgraph.solvers.result import Monitor, Solution, Status, better_of
 from heatgraph.solvers.sparse_signals import SparseSignals, absolute, as_rows
 
 __all__ = [
@@ -51,8 +51,8 @@ ROUNDS_OF_PRICING = 12
 ENTRIES = 50_000_000  # sources beyond this are kept sparse
 # The least heat that an atom holds, by the most nodes of a graph.
 REACHES = {
-    np.dtype(np.float64): {500: 0.0, 3000: 1e-4, np.inf: 1e-3},
-    np.dtype(np.float32): {500: 0.0, np.inf: 1e-3},
+    np.dtype(np.float64): {500: 0.0, 3000: 1e-5, np.inf: 3e-4},
+    np.dtype(np.float32): {500: 0.0, np.inf: 3e-4},
 }
 TYPICAL_ROWS = 200  # that one atom reaches
 RANK = 8  # of the gradient over all pairs
@@ -72,6 +72,11 @@ def fit_large(
     to shares of what the signals show: see `typical_atom`.
     """
     dtype = p.dtype
+    if len(p.starts) > 1:
+        raise ValueError(
+            'n_scales="auto" compares dozens of fits, which solver="sparse" does not; pass a '
+            "number, such as n_scales=2."
+        )
     _check_memory(p)
     alpha, beta = _penalties(p)
     layout = Layout.of(p.candidates)
@@ -105,13 +110,32 @@ def fit_large(
             **how,
         )
     else:
-        solution = solve_heat(
-            objective, ensemble, p.w, p.starts[0], keeper=keeper.within("first"), **how
-        )
+        solution = _from_starts(p, objective, ensemble, how, keeper)
         first = Certified(solution, objective, ensemble, float("nan"))
     if p.penalty == "l1" or first.solution.status is Status.INTERRUPTED:
         return first
     return _refine(p, first, priced, how, keeper)
+
+
+def _from_starts(
+    p: HeatParameters,
+    objective: SparseObjective,
+    ensemble: SparseSignals,
+    how: dict[str, Any],
+    keeper: Keeper,
+) -> Solution:
+    """The l1 fit; scales to start from are tried beside the usual start, as on the dense path."""
+    tau, usual = p.starts[0], first_scales(p.starts[0].size)
+    if not p.learn_scales or not p.unit_atoms or np.array_equal(tau, usual):
+        return solve_heat(objective, ensemble, p.w, tau, keeper=keeper.within("first"), **how)
+    fit = solve_heat(objective, ensemble, p.w, usual, keeper=keeper.within("first"), **how)
+    if fit.status is Status.INTERRUPTED:
+        return fit
+    try:
+        given = solve_heat(objective, ensemble, p.w, tau, keeper=keeper.within("second"), **how)
+    except KeyboardInterrupt:  # before it had a point of its own
+        return replace(fit, status=Status.INTERRUPTED)
+    return better_of(fit, given)
 
 
 def _refine(
@@ -176,8 +200,9 @@ def typical_atom(p: HeatParameters) -> float:
     ensemble = SparseSignals(layout, _in_memory(p.signals), p.dtype)
     D = objective.dictionary(p.w, p.starts[0])
     omega = D.omega.T.reshape(-1, 1)
-    largest = [np.max(np.abs(Q) / omega, axis=0) for Q in ensemble.correlations(D, ensemble.rows)]
-    return float(np.median(np.concatenate(largest)))
+    parts = [np.max(np.abs(Q) / omega, axis=0) for Q in ensemble.correlations(D, ensemble.rows)]
+    largest = np.concatenate(parts)
+    return float(np.median(largest[largest > 0.0]))
 
 
 def memory_needed(p: HeatParameters) -> int:
@@ -199,15 +224,26 @@ def _n_signals(p: HeatParameters) -> int:
 def _check_memory(p: HeatParameters) -> None:
     """Refuse a fit that would not fit, with what would."""
     needed = memory_needed(p)
-    try:
-        available = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):  # not told on this system
-        return
-    if needed > available:
+    available = _available()
+    if available is not None and needed > available:
         raise ValueError(
             f"The fit needs about {needed / 1e9:.1f} GB, and {available / 1e9:.1f} GB are free. "
             "Pass X as float32, fewer signals, a smaller number of candidates, or n_jobs=1."
         )
+
+
+def _available() -> int | None:
+    """Bytes that can be had without swapping, or None where the system does not tell."""
+    try:
+        with open("/proc/meminfo", encoding="ascii") as lines:
+            told = dict(line.split(":", 1) for line in lines)
+        return 1024 * int(told["MemAvailable"].split()[0])
+    except (OSError, KeyError, ValueError, IndexError):
+        pass
+    try:
+        return int(os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    except (AttributeError, ValueError, OSError):
+        return None
 
 
 def _is_priced(p: HeatParameters) -> bool:
@@ -279,18 +315,16 @@ class LargeModel:
         return Coding(rows, value, gap)
 
     def synthesis(self, H: Array) -> Array:
-        """``sum_s E_s H_s`` (N, M) of sources (S, N, M)."""
+        """``sum_s E_s H_s`` (N, M) of sources (S, N, M), by the atoms that code."""
         objective, D = self._problem(0.0)
         S, N, M = H.shape
-        order, K = objective.layout.order, D.heat.degree
+        order = objective.layout.order
+        shape = (D.n_atoms, N)
+        atoms = sparse.csr_array((D.atoms.values, D.atoms.rows, D.atoms.indptr), shape=shape)
+        # Atom k is at node k // S in the order of the layout, with scale k % S.
+        codes = H[:, order].transpose(2, 1, 0).reshape(M, N * S)
         out = np.empty((N, M))
-        B, Y = np.empty((K + 1, N, WIDTH)), np.empty((N, WIDTH))
-        for first in range(0, M, WIDTH):
-            part = H[:, order, first : first + WIDTH]
-            block = np.zeros((S, N, WIDTH))
-            block[:, :, : part.shape[2]] = part
-            clenshaw(D.operator, D.heat.c, block, B, Y)
-            out[order, first : first + WIDTH] = Y[:, : part.shape[2]]
+        out[order] = (codes @ atoms).T
         return out
 
 

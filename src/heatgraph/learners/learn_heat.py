@@ -48,6 +48,7 @@ COLLAPSED = 1e-2  # a scale below this moves no heat
 MERGED = 1e-2  # two scales this near, relatively, are one
 HIDDEN_SHARE = 0.25
 LEVEL = 0.5  # of the hidden energy: a level that explains less is not worth a warning
+LOST = 0.1  # of the heat of an atom: more, left out for being thin, is worth a warning
 NEARLY_ALL = 0.1  # of it missed: a level that explains more is worth one whatever the model does
 
 
@@ -143,7 +144,8 @@ class LearnHeat(ReportMixin, TransformerMixin, BaseEstimator):
         1000 as in the paper for ``solver="paper"``.
     tol : float
         Stop when the gradient promises no larger relative fall of the objective.  (For
-        ``solver="paper"``: the paper's own rule, an absolute change of the objective.)
+        ``solver="paper"``: the paper's own rule, an absolute change of the objective.  A fit that
+        is certified over all pairs under ``penalty="l1"`` stops at half a percent.)
     random_state : int, Generator or None
         Seed of the folds, the hidden entries and the random start.  None repeats, too.
     verbose : int
@@ -370,6 +372,16 @@ class LearnHeat(ReportMixin, TransformerMixin, BaseEstimator):
             )
         if isinstance(p.signals, Signals):
             self._warn_of_level(p.signals, fit)
+        if fit.large is not None:
+            lost = fit.large.objective.dictionary(fit.solution.w, fit.solution.tau).lost
+            if lost > LOST:
+                warnings.warn(
+                    f"LearnHeat: heat spreads over the graph until {lost:.0%} of it is too thin to "
+                    'be followed, so that what was learned is approximate.  Use solver="dense" if '
+                    "there is memory for it, or fewer candidates.",
+                    UserWarning,
+                    stacklevel=3,
+                )
         silent = np.flatnonzero(p.signals.n_observed == 0)
         if silent.size:
             listed = [int(k) if names is None else names[k] for k in silent]

@@ -21,6 +21,7 @@ from heatgraph.kernels.chebyshev import (
     gradient_factors,
     heat_polynomial,
 )
+from heatgraph.kernels.layout import Layout
 from heatgraph.kernels.patches import _restrict
 from heatgraph.objective.sparse import SparseDictionary, SparseMoments, SparseObjective
 
@@ -132,10 +133,13 @@ def price(
     multiplier = float(on_candidates @ w) / objective.total
     # <g, w - y> over the points y of the simplex is at most total times (multiplier - min g).
     bound = multiplier - tol * value / objective.total
-    lowest = float(on_candidates.min())
+    # Where there is no weight yet, the other end of an edge may be out of the reach of atoms; the
+    # factors know better.
+    lowest = float(on_candidates[w > 0.0].min())
     found: list[tuple[NDArray[np.intp], Array]] = []
     for first, block in _gradient_rows(objective, D, w, moments, factors):
         lowest = min(lowest, float(block.min()))
+        _leave_out(block, first, objective.layout, np.ones(w.size, np.bool_))
         kept = min(most, block.shape[1])
         best = np.argpartition(block, kept - 1, axis=1)[:, :kept]
         slopes = np.take_along_axis(block, best, axis=1)
@@ -156,7 +160,7 @@ def _gradient_rows(
     moments: SparseMoments,
     factors: tuple[Block, Block],
 ) -> Iterator[tuple[int, Array]]:
-    """The gradient on rows of the upper triangle, infinite where the pair is a candidate."""
+    """The gradient on rows of the upper triangle, infinite where the pair has weight."""
     layout, N = objective.layout, objective.layout.n_nodes
     Z, Y = factors
     own = np.einsum("nk,nk->n", Z, Y, dtype=np.float64)
@@ -174,9 +178,16 @@ def _gradient_rows(
             near.add_to(block, rows.start, rows.stop)
         for k in range(rows.start, rows.stop):
             block[k - first, : k + 1] = np.inf
-            listed = slice(layout.upper[0][k], layout.upper[0][k + 1])
-            block[k - first, layout.upper[1][listed]] = np.inf
+        _leave_out(block, first, layout, w > 0.0)
         yield first, block
+
+
+def _leave_out(block: Array, first: int, layout: Layout, some: NDArray[np.bool_]) -> None:
+    """Make the gradient on some of the candidates infinite, in rows from ``first`` on."""
+    indptr, ends, edge = layout.upper
+    for k in range(len(block)):
+        listed = slice(indptr[first + k], indptr[first + k + 1])
+        block[k, ends[listed][some[edge[listed]]]] = np.inf
 
 
 @dataclass(frozen=True, eq=False)

@@ -72,7 +72,7 @@ class SparseAtoms(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Patch:
-    """Neighbouring nodes, and the rows where heat from them is above a threshold."""
+    """Neighbouring nodes, and the rows where heat from them is above about a threshold."""
 
     nodes: Ints
     rows: Ints
@@ -100,8 +100,17 @@ class SparseDictionary:
 
     @property
     def threshold(self) -> float:
-        """What is left out of an atom is below this."""
+        """What is left out of an atom is below about this."""
         return max(patch.threshold for patch in self.patches)
+
+    @property
+    def lost(self) -> float:
+        """The share of heat that is left out of atoms, in the mean over those of the worst scale.
+
+        The columns of the kernel sum to one.
+        """
+        kept = np.add.reduceat(self.atoms.values, self.atoms.indptr[:-1], dtype=np.float64)
+        return float(np.max(1.0 - kept.reshape(-1, self.tau.size).mean(axis=0)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,7 +183,7 @@ class SparseObjective:
             diagonal=operator.diagonal.astype(self.dtype),
         )
         heat = heat_polynomial(tau, 1.0 / operator.inverse, self.tol)
-        patches = self._patches(narrow, float(tau.max()))
+        patches = self._patches(narrow, tau)
         atoms = self._atoms(narrow, patches, heat.c.astype(self.dtype))
         omega = np.ones((S, N))
         if self.unit_atoms:
@@ -182,7 +191,7 @@ class SparseObjective:
             omega = np.ascontiguousarray(np.maximum(size, self.tol).reshape(N, S).T)
         return SparseDictionary(operator, narrow, tau, heat, patches, atoms, omega)
 
-    def _patches(self, operator: Operator, t: float) -> tuple[Patch, ...]:
+    def _patches(self, operator: Operator, tau: Array) -> tuple[Patch, ...]:
         N, most = self.layout.n_nodes, MOST_ROWS
         weights = -operator.values / operator.inverse
         number = make_patches(operator.indptr, operator.indices, weights, WIDTH)
@@ -197,10 +206,8 @@ class SparseObjective:
             _, position = _workspace.take(0, N, self.dtype)
             size = (N, TOGETHER)
             lent = np.zeros(size, self.dtype), np.zeros(size, self.dtype), position
-            return [
-                Patch(nodes, *reached_rows(operator, nodes, t, self.reach, most, *lent))
-                for nodes in group
-            ]
+            how = float(tau.min()), float(tau.max()), self.reach, most, self.layout.both, *lent
+            return [Patch(nodes, *reached_rows(operator, nodes, *how)) for nodes in group]
 
         parts = run_threads(reached, groups, self.n_threads)
         return tuple(patch for part in parts for patch in part)

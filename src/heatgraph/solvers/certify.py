@@ -27,6 +27,7 @@ FINE = 1e-5  # a certificate needs atoms that leave out no more heat than this
 SETTLED = 0.5  # share of the gap to which the fit on the candidates settles before pairs are priced
 # While pairs promise far more than the gap: the share of it to which the fit settles in between.
 MEANWHILE = 0.1
+NEARLY = 2.0  # times the gap: rounds that settle as far as this need the fine atoms, too
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,11 +40,16 @@ class Certified:
     gap: float
 
 
+def _fine(objective: SparseObjective) -> SparseObjective:
+    """The same, with atoms fine enough for a certificate."""
+    return replace(objective, reach=min(objective.reach, FINE))
+
+
 def price_all(
     objective: SparseObjective, ensemble: SparseSignals, solution: Solution, *, tol: float
 ) -> Prices:
     """The prices of all pairs at a solution under the l1 penalty."""
-    objective = replace(objective, reach=min(objective.reach, FINE))
+    objective = _fine(objective)
     D = objective.dictionary(solution.w, solution.tau)
     codes, moments = ensemble.code(objective, D, solution.codes, None)
     factors = ensemble.factors(D, codes)
@@ -54,7 +60,7 @@ def price_tangent(
     objective: SparseObjective, ensemble: SparseSignals, solution: Solution, *, tol: float
 ) -> Prices:
     """The prices of all pairs at a solution under the logarithmic penalty: by its tangent there."""
-    objective = replace(objective, reach=min(objective.reach, FINE))
+    objective = _fine(objective)
     D = objective.dictionary(solution.w, solution.tau)
     moments = ensemble.moments(objective, D, solution.codes)
     factors = ensemble.factors(D, solution.codes)
@@ -98,19 +104,27 @@ def solve_priced(
     reached = np.inf
     promised = 1.0
     for k in range(n_rounds):
-        settled = max(tol, SETTLED * gap, MEANWHILE * promised)
-        solution = solve_heat(
-            objective,
-            ensemble,
-            w,
-            tau,
-            learn_scales=learn_scales,
-            max_iter=max(1, max_iter - done),
-            tol=settled,
-            codes=codes,
-            monitor=None if monitor is None else _later(monitor, done, max_iter),
-            keeper=keeper.within(f"priced{k}"),
-        )
+        finest = max(tol, SETTLED * gap)
+        settled = max(finest, MEANWHILE * promised)
+        try:
+            solution = solve_heat(
+                _fine(objective) if settled <= NEARLY * gap else objective,
+                ensemble,
+                w,
+                tau,
+                learn_scales=learn_scales,
+                max_iter=max(1, max_iter - done),
+                tol=settled,
+                codes=codes,
+                monitor=None if monitor is None else _later(monitor, done, max_iter),
+                keeper=keeper.within(f"priced{k}"),
+            )
+        except KeyboardInterrupt:
+            if solution is None:
+                raise
+            # Before the round had a point of its own: the last one's has to do.
+            solution, reached = replace(solution, status=Status.INTERRUPTED), float("nan")
+            break
         histories.append(solution.objective if not histories else solution.objective[1:])
         done += solution.n_iter
         if solution.status is Status.INTERRUPTED:
@@ -122,8 +136,9 @@ def solve_priced(
             solution, reached = replace(solution, status=Status.INTERRUPTED), float("nan")
             break
         reached, promised = prices.gap, min(prices.gap, promised)
-        rough = settled > max(tol, SETTLED * gap)
-        if reached <= gap or done >= max_iter or not (rough or len(prices.pairs)):
+        if reached <= gap or done >= max_iter:
+            break
+        if settled == finest and not len(prices.pairs):
             break
         fit = with_pairs(Certified(solution, objective, ensemble, reached), prices)
         objective, ensemble, solution = fit.objective, fit.ensemble, fit.solution
@@ -133,6 +148,8 @@ def solve_priced(
     status = solution.status
     if reached <= gap and status is Status.CONVERGED:
         status = Status.CERTIFIED
+    elif status is Status.CONVERGED and solution.residual > tol:
+        status = Status.MAX_ITER  # it had only settled as far as the prices asked for
     solution = replace(solution, objective=np.concatenate(histories), n_iter=done, status=status)
     return Certified(solution, objective, ensemble, float(reached))
 

@@ -97,9 +97,9 @@ def refine_log(
         done = solution.n_iter
         if solution.status is Status.INTERRUPTED:
             break
-        D = objective.dictionary(solution.w, solution.tau)
-        discount, above = ensemble.discount(D, solution.codes, objective.alpha)
         try:
+            D = objective.dictionary(solution.w, solution.tau)
+            discount, above = ensemble.discount(D, solution.codes, objective.alpha)
             following = solve_heat(
                 objective,
                 ensemble,
@@ -120,7 +120,10 @@ def refine_log(
         # The round begins at the graph where the last one ended, with new sources.
         history = np.append(history[:-1], following.objective + above)
         solution = replace(following, n_iter=done + following.n_iter)
-    value = _value(objective, ensemble, solution)
+    try:
+        value = _value(objective, ensemble, solution)
+    except KeyboardInterrupt:  # what the tangent was worth is not far above
+        return replace(solution, objective=history, status=Status.INTERRUPTED)
     return replace(solution, objective=np.append(history[:-1], value))
 
 

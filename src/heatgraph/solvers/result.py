@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Monitor", "Progress", "Solution", "Status"]
+__all__ = ["Monitor", "Progress", "Solution", "Status", "better_of"]
+
+BETTER = 1e-3  # relative; a start given by the user must win by this over the usual one
 
 
 class Status(StrEnum):
@@ -87,3 +89,13 @@ class Solution:
         if self.elsewhere is not None:
             return self.elsewhere
         return np.ascontiguousarray(self.H.transpose(2, 0, 1)).reshape(self.H.shape[2], -1)
+
+
+def better_of(usual: Solution, given: Solution) -> Solution:
+    """The fit from the user's start, if it wins over that from the usual one by enough.
+
+    Stopped by the user in the second of them is stopped.
+    """
+    if given.objective[-1] < (1.0 - BETTER) * usual.objective[-1]:
+        return given
+    return replace(usual, status=given.status) if given.status is Status.INTERRUPTED else usual
