@@ -190,7 +190,7 @@ def alone(**how):
         "kind": "geometric",
         "noise": 0.0,
         "learn_scales": False,
-        "max_iter": 80,
+        "max_iter": 40,
         "dtype": "float32",
         "neighbours": 15,
         "tol": 1e-2,

@@ -52,7 +52,7 @@ ENTRIES = 50_000_000  # sources beyond this are kept sparse
 # The least heat that an atom holds, by the most nodes of a graph.
 REACHES = {
     np.dtype(np.float64): {500: 0.0, 3000: 1e-5, np.inf: 3e-4},
-    np.dtype(np.float32): {500: 0.0, np.inf: 3e-4},
+    np.dtype(np.float32): {500: 0.0, 5000: 3e-4, np.inf: 1e-3},
 }
 TYPICAL_ROWS = 200  # that one atom reaches
 RANK = 8  # of the gradient over all pairs
