@@ -15,7 +15,7 @@ from heatgraph.kernels.chebyshev import WIDTH
 from heatgraph.kernels.layout import Layout
 from heatgraph.learners.parameters import HeatParameters, first_scales
 from heatgraph.objective.heat import Signals
-from heatgraph.objective.sparse import Codes, SparseDictionary, SparseObjective
+from heatgraph.objective.sparse import MOST_ROWS, Codes, SparseDictionary, SparseObjective
 from heatgraph.selection.penalties import units_of
 from heatgraph.solvers.certify import (
     SETTLED,
@@ -55,6 +55,7 @@ REACHES = {
     np.dtype(np.float32): {500: 0.0, 5000: 3e-4, np.inf: 1e-3},
 }
 TYPICAL_ROWS = 200  # that one atom reaches
+ENTRY = 40  # bytes of an entry of an atom, while atoms are put in order
 RANK = 8  # of the gradient over all pairs
 ALPHA = 0.1  # of the trace of one source
 BETA = 1e-3  # in the units of `units_of`
@@ -212,7 +213,8 @@ def memory_needed(p: HeatParameters) -> int:
     signals = N * M * (16 + item)
     signals += N * M * item  # residuals
     work = p.n_jobs * N * WIDTH * 8 * 4 * S
-    atoms = 2 * N * S * TYPICAL_ROWS * (4 + item)
+    rows = min(N, MOST_ROWS if _is_priced(p) else TYPICAL_ROWS)  # prices take finer atoms
+    atoms = N * S * rows * ENTRY
     factors = 2 * 4 * RANK * N * M if _is_priced(p) else 0
     return int(signals + max(work + atoms, factors) + p.candidates.n_edges * 8 * 40)
 

@@ -51,7 +51,7 @@ def cautions(model: Any, content: Content) -> list[str]:
     """What the reader has to know before believing the page."""
     found = []
     status = getattr(model, "status_", Status.CONVERGED)
-    if status != Status.CONVERGED:
+    if status not in (Status.CONVERGED, Status.CERTIFIED):
         found.append(f"The fit ended as “{status}”. {status.advice.replace('`', '')}")
     selection = getattr(model, "selection_", None)
     if selection is not None and len(selection):
