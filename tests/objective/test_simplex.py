@@ -71,6 +71,17 @@ class TestProjection:
             project_simplex(np.array([0.0, 1e300, 1.0]), 2.5), [0.0, 2.5, 0.0]
         )
 
+    def test_coordinates_at_the_threshold_to_the_last_digit_end_too(self) -> None:
+        # In this order they were let in and dropped in turn, for ever.
+        digits = (
+            "0x1.3ffffffffffeap+1 -0x1.2eb18302eceb8p-54 -0x1.8p-49 -0x1.0p-51 "
+            "-0x1.a5d630605d9dcp-51 -0x1.09758c1817676p-49 0x1.0p-50 0x1.3246b410230f2p-49 "
+            "-0x1.865e162011f90p-54 -0x1.8eddef7bad19fp-50"
+        )
+        w = project_simplex(np.array([float.fromhex(d) for d in digits.split()]), 2.5)
+        assert w.sum() == pytest.approx(2.5, rel=1e-14)
+        assert w[0] == pytest.approx(2.5, rel=1e-14)
+
     def test_argument_is_not_written(self, rng: np.random.Generator) -> None:
         v = rng.normal(size=20)
         before = v.copy()

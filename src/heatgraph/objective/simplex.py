@@ -67,7 +67,8 @@ def project_simplex(v: Array, total: float) -> Array:
     size = -1
     while True:
         mass, inside = _mass_above(v, top, theta + slack)
-        if inside == size:
+        # More again: some stand at the threshold to the last digit, and would come and go for ever.
+        if inside == size or (size > 0 and inside > size):
             break
         size = inside
         theta = (mass - total) / size
