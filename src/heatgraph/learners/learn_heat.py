@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -15,6 +14,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from heatgraph.graph import Graph
+from heatgraph.learners.cautions import warn_of_fit
 from heatgraph.learners.checkpoint import fingerprint, kept_in
 from heatgraph.learners.fitting import Fit, fit_heat, mean_around, refit_resamples
 from heatgraph.learners.intake import Intake, take_in
@@ -24,8 +24,8 @@ from heatgraph.learners.outcome import CUT, store_graph, warn_of_status
 from heatgraph.learners.parameters import PENALTY_OF, HeatParameters, n_threads, resolve
 from heatgraph.learners.progress import watch_fit
 from heatgraph.learners.reporting import ReportMixin
+from heatgraph.learners.sources import SourceCodes
 from heatgraph.learners.validation import (
-    Names,
     check_choice,
     check_number,
     check_signals,
@@ -34,57 +34,18 @@ from heatgraph.learners.validation import (
 )
 from heatgraph.objective.heat import Signals
 from heatgraph.selection.cut import CUTS
-from heatgraph.selection.masked import hide_entries, missed_by_level
+from heatgraph.selection.masked import hide_entries
+from heatgraph.selection.penalties import HIDDEN_SHARE
 from heatgraph.solvers.heat import as_sources
 from heatgraph.solvers.keeping import Keeper
 from heatgraph.solvers.result import Monitor, Status
 from heatgraph.solvers.threads import bounded_blas
 
-__all__ = ["LearnHeat", "SourceCodes"]
+__all__ = ["LearnHeat"]
 
 Array = NDArray[np.float64]
 
-COLLAPSED = 1e-2  # a scale below this moves no heat
 MERGED = 1e-2  # two scales this near, relatively, are one
-HIDDEN_SHARE = 0.25
-LEVEL = 0.5  # of the hidden energy: a level that explains less is not worth a warning
-LOST = 0.1  # of the heat of an atom: more, left out for being thin, is worth a warning
-NEARLY_ALL = 0.1  # of it missed: a level that explains more is worth one whatever the model does
-
-
-@dataclass(frozen=True, eq=False)
-class SourceCodes:
-    """Sources (n_signals, n_scales, n_nodes) and the duality gap of each, over its energy.
-
-    ``signals`` and ``nodes`` are their names, ``scales`` the diffusion times.
-    """
-
-    sources: Array
-    gap: Array
-    signals: Sequence[Any] = ()
-    nodes: Sequence[Any] = ()
-    scales: Sequence[float] = ()
-
-    def to_pandas(self) -> pd.DataFrame:
-        """A row a source that is not zero: its signal, node, scale and strength.
-
-        The strongest of each signal comes first.
-        """
-        signal, scale, node = np.nonzero(self.sources)
-        strength = self.sources[signal, scale, node]
-        order = np.lexsort((-np.abs(strength), signal))
-        return pd.DataFrame(
-            {
-                "signal": _named(self.signals, signal[order]),
-                "node": _named(self.nodes, node[order]),
-                "scale": _named(self.scales, scale[order]),
-                "strength": strength[order],
-            }
-        )
-
-
-def _named(names: Sequence[Any], which: NDArray[np.intp]) -> list[Any]:
-    return [names[k] for k in which] if len(names) else which.tolist()
 
 
 class LearnHeat(ReportMixin, TransformerMixin, BaseEstimator):
@@ -294,7 +255,7 @@ class LearnHeat(ReportMixin, TransformerMixin, BaseEstimator):
                 if n_bootstrap and self.status_ is not Status.INTERRUPTED:
                     self._measure_confidence(parameters, fit, n_bootstrap, keeper)
         warn_of_status(self)
-        self._warn(parameters, fit, given.names)
+        warn_of_fit(self, parameters, fit, given.names)
         return self
 
     def _steady(self, p: HeatParameters, fit: Fit, keeper: Keeper) -> tuple[Fit, Array]:
@@ -361,62 +322,6 @@ class LearnHeat(ReportMixin, TransformerMixin, BaseEstimator):
         self.graph_ = replace(
             self.graph_, confidence=found[[index[i, j] for i, j in self.graph_.edges]]
         )
-
-    def _warn(self, p: HeatParameters, fit: Fit, names: Names) -> None:
-        if fit.choice is not None and not fit.choice.predicts:
-            warnings.warn(
-                "LearnHeat: no parameters predict hidden entries better than zero does, so these "
-                "signals show no diffusion on a graph; do not trust graph_.",
-                UserWarning,
-                stacklevel=3,
-            )
-        if isinstance(p.signals, Signals):
-            self._warn_of_level(p.signals, fit)
-        if fit.large is not None:
-            lost = fit.large.objective.dictionary(fit.solution.w, fit.solution.tau).lost
-            if lost > LOST:
-                warnings.warn(
-                    f"LearnHeat: heat spreads over the graph until {lost:.0%} of it is too thin to "
-                    'be followed, so that what was learned is approximate.  Use solver="dense" if '
-                    "there is memory for it, or fewer candidates.",
-                    UserWarning,
-                    stacklevel=3,
-                )
-        silent = np.flatnonzero(p.signals.n_observed == 0)
-        if silent.size:
-            listed = [int(k) if names is None else names[k] for k in silent]
-            warnings.warn(
-                f"LearnHeat: never observed, so that nothing is known of their edges: {listed}. "
-                "The graph keeps these nodes.",
-                UserWarning,
-                stacklevel=3,
-            )
-        if p.learn_scales and self.atoms == "raw" and self.scales_.min() < COLLAPSED:
-            warnings.warn(
-                "LearnHeat: a scale fell to zero, where an atom is a single node and explains any "
-                'signal without a graph.  The penalty of atoms="raw" favours that; use '
-                'atoms="unit", or hold the scales with learn_scales=False and scales=....',
-                UserWarning,
-                stacklevel=3,
-            )
-
-    def _warn_of_level(self, signals: Signals, fit: Fit) -> None:
-        """Where means predict as well as the model, or nearly all, they may be all it learned."""
-        by_signal, by_node = missed_by_level(signals, HIDDEN_SHARE, np.random.default_rng(0))
-        level = min(by_signal, by_node)
-        enough = NEARLY_ALL
-        if fit.choice is not None:
-            as_well = fit.choice.missed + 2.0 * fit.choice.standard_error
-            enough = max(enough, min(LEVEL, as_well))
-        if level < enough:
-            which = "node" if by_node < by_signal else "signal"
-            warnings.warn(
-                f"LearnHeat: the mean of each {which} alone predicts {1.0 - level:.0%} of the "
-                "energy of hidden entries, so what was learned may be a level that the nodes have "
-                "in common.  Subtract it: the mean of each node, or of each signal.",
-                UserWarning,
-                stacklevel=4,
-            )
 
     def code(self, X: Any) -> SourceCodes:
         """The sources of signals on the learned graph, with the duality gap that each reached."""
