@@ -233,11 +233,14 @@ def test_debug_shows_the_traceback(run, tmp_path):
 
 
 # The command in a process of its own, which says when it is in the middle of a fit.
+# What runs in the background is started with interrupts ignored, and its children too.
 SLOW = """
-import sys, time
+import signal, sys, time
 from contextlib import contextmanager
 from heatgraph.cli import console, main
 from heatgraph.learners import progress
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 def tell(now):
     print("iteration", now.iteration, file=sys.stderr, flush=True)
