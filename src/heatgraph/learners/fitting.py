@@ -175,14 +175,7 @@ def _first_fit(
     usual = first_scales(tau.size)
     if not p.learn_scales or p.atoms is ATOMS["raw"] or np.array_equal(tau, usual):
         return from_scales(tau, "first")
-    fit = from_scales(usual, "first")
-    if fit.status is Status.INTERRUPTED:
-        return fit
-    try:
-        given = from_scales(tau, "second")
-    except KeyboardInterrupt:  # before it had a point of its own
-        return replace(fit, status=Status.INTERRUPTED)
-    return better_of(fit, given)
+    return better_of(partial(from_scales, usual, "first"), partial(from_scales, tau, "second"))
 
 
 def mean_around(p: HeatParameters, fit: Fit, keeper: Keeper = FORGETFUL) -> Array:

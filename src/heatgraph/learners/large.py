@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -126,17 +127,14 @@ def _from_starts(
     keeper: Keeper,
 ) -> Solution:
     """The l1 fit; scales to start from are tried beside the usual start, as on the dense path."""
+
+    def from_scales(start: Array, name: str) -> Solution:
+        return solve_heat(objective, ensemble, p.w, start, keeper=keeper.within(name), **how)
+
     tau, usual = p.starts[0], first_scales(p.starts[0].size)
     if not p.learn_scales or not p.unit_atoms or np.array_equal(tau, usual):
-        return solve_heat(objective, ensemble, p.w, tau, keeper=keeper.within("first"), **how)
-    fit = solve_heat(objective, ensemble, p.w, usual, keeper=keeper.within("first"), **how)
-    if fit.status is Status.INTERRUPTED:
-        return fit
-    try:
-        given = solve_heat(objective, ensemble, p.w, tau, keeper=keeper.within("second"), **how)
-    except KeyboardInterrupt:  # before it had a point of its own
-        return replace(fit, status=Status.INTERRUPTED)
-    return better_of(fit, given)
+        return from_scales(tau, "first")
+    return better_of(partial(from_scales, usual, "first"), partial(from_scales, tau, "second"))
 
 
 def _refine(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Protocol
@@ -91,11 +92,18 @@ class Solution:
         return np.ascontiguousarray(self.H.transpose(2, 0, 1)).reshape(self.H.shape[2], -1)
 
 
-def better_of(usual: Solution, given: Solution) -> Solution:
-    """The fit from the user's start, if it wins over that from the usual one by enough.
+def better_of(fit: Callable[[], Solution], other: Callable[[], Solution]) -> Solution:
+    """The fit from the usual start, or another from the user's, if that wins by enough.
 
-    Stopped by the user in the second of them is stopped.
+    Stopped by the user in the second of them is stopped, with the first to fall back on.
     """
+    usual = fit()
+    if usual.status is Status.INTERRUPTED:
+        return usual
+    try:
+        given = other()
+    except KeyboardInterrupt:  # before it had a point of its own
+        return replace(usual, status=Status.INTERRUPTED)
     if given.objective[-1] < (1.0 - BETTER) * usual.objective[-1]:
         return given
     return replace(usual, status=given.status) if given.status is Status.INTERRUPTED else usual
