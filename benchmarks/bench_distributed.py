@@ -1,6 +1,7 @@
 """Signals on a cluster: how much a second worker gains, what travels, what the client holds.
 
-Every measurement runs in a process of its own, on a cluster of one-thread workers:
+Every measurement runs in a process of its own, on a cluster of one-thread workers as
+``heatgraph learn`` starts it:
 
 1. speed: seconds a step (an evaluation of a graph on all signals) with one worker and with two;
 2. traffic: bytes that client and scheduler send and receive in a step, for few and many signals;
@@ -106,20 +107,14 @@ def fit(X: Any, max_iter: int, **settings: Any) -> dict[str, Any]:
 def measure(kind: str, n_workers: int, n_nodes: int, n_signals: int, limit: int) -> dict[str, Any]:
     """One measurement, in this process."""
     import dask.array as da
-    from distributed import Client, LocalCluster
 
+    from heatgraph.distributed.local import local_cluster
     from heatgraph.distributed.parquet import read_parquet
 
     steps = {"large": 3, "speed": 11}.get(kind, 6)
     with (
         tempfile.TemporaryDirectory() as folder,
-        LocalCluster(
-            n_workers=n_workers,
-            threads_per_worker=1,
-            memory_limit=limit or None,
-            dashboard_address=":0",
-        ) as cluster,
-        Client(cluster) as client,
+        local_cluster(n_workers, memory_limit=limit or None) as client,
     ):
         begin = time.monotonic()
         if kind == "speed":

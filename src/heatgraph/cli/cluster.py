@@ -12,6 +12,7 @@ from pathlib import Path
 from heatgraph.cli.console import Voice
 from heatgraph.cli.tables import TableOptions, label_column
 from heatgraph.cli.wording import counted
+from heatgraph.distributed.local import local_cluster
 from heatgraph.distributed.parquet import ParquetSignals, read_parquet
 
 __all__ = ["ClusterTable", "asks_for_cluster", "cluster", "need_dask", "read_parts"]
@@ -63,9 +64,9 @@ def need_dask() -> None:
 @contextmanager
 def cluster(scheduler: str | None, n_workers: int, voice: Voice) -> Iterator[None]:
     """The cluster at an address, or processes of this machine for the time of the block."""
-    from distributed import Client, LocalCluster
-
     if scheduler is not None:
+        from distributed import Client
+
         try:
             client = Client(scheduler)
         except (OSError, ValueError, TimeoutError) as error:
@@ -76,10 +77,7 @@ def cluster(scheduler: str | None, n_workers: int, voice: Voice) -> Iterator[Non
             voice.note(f"The cluster can be watched at {client.dashboard_link}.")
             yield
         return
-    with (
-        LocalCluster(n_workers=n_workers, threads_per_worker=1, dashboard_address=":0") as local,
-        Client(local) as client,
-    ):
+    with local_cluster(n_workers) as client:
         voice.note(
             f"{counted(n_workers, 'worker')} on this machine, to be watched at "
             f"{client.dashboard_link}."

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from heatgraph.objective.heat import Signals
 from heatgraph.objective.simplex import ValidSet
+from heatgraph.solvers.curvature import Curvature
 from heatgraph.solvers.ensemble import (
     CODING_TOL,
     Ensemble,
@@ -92,6 +93,7 @@ def solve_heat(
     n, n_atoms = objective.candidates.n_edges, tau.size * objective.candidates.n_nodes
     reduced = _Reduced(objective, ensemble, tau, learn_scales, discount)
     keep = _StateKeeper(keeper.within("state"), ensemble, n_atoms)
+    metric = _metric(objective, ensemble, tau.size * learn_scales)
     state, status = minimise(
         reduced,
         ValidSet(n, objective.total),
@@ -100,10 +102,10 @@ def solve_heat(
         max_iter=max_iter,
         tol=tol,
         reach=MEAN_DEGREE,
-        metric=_metric(objective, ensemble, tau.size * learn_scales),
+        metric=metric,
         dear=objective.dear,
         report=_reporter(monitor, keep, n, max_iter),
-        resume=keep.last(n + tau.size * learn_scales),
+        resume=keep.last(metric),
     )
     w, tau = reduced.split(state.x)
     solution = Solution(
@@ -182,15 +184,16 @@ class _StateKeeper:
         arrays = {
             "x": state.x,
             "gradient": state.at.gradient,
-            "steps": state.steps,
-            "yields": state.yields,
+            "steps": state.memory.steps,
+            "yields": state.memory.yields,
             "history": np.array(state.history),
             **self.ensemble.pack(state.at.aux),
         }
         self.keeper.put(Record(facts, arrays))
 
-    def last(self, size: int) -> State[Any] | None:
-        """The state to go on from, of a problem of ``size`` coordinates."""
+    def last(self, metric: Array) -> State[Any] | None:
+        """The state to go on from, of a problem with so many coordinates as the metric has."""
+        size = metric.size
         record = self.keeper.get()
         if record is None:
             return None
@@ -201,8 +204,7 @@ class _StateKeeper:
         return State(
             arrays["x"],
             Evaluation(facts["value"], arrays["gradient"], codes),
-            arrays["steps"],
-            arrays["yields"],
+            Curvature.of(metric, arrays["steps"], arrays["yields"]),
             facts["reach"],
             tuple(arrays["history"].tolist()),
             facts["residual"],

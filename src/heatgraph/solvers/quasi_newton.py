@@ -14,20 +14,19 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from heatgraph.objective.simplex import ValidSet, project_valid
+from heatgraph.solvers.curvature import CHUNK, Curvature, compile_sums
 from heatgraph.solvers.result import Status
 
 __all__ = ["Evaluation", "State", "minimise"]
 
 Array = NDArray[np.float64]
 Aux = TypeVar("Aux")
-F = TypeVar("F", bound=Callable[..., Any])
 
 MEMORY = 10
 MANY = 20_000  # coordinates from which on the memory costs more than it saves
@@ -42,22 +41,11 @@ NOISE = 1e-12  # relative; below this the objective cannot tell two points apart
 SHORTEST = 1e-10
 TINY = 1e-300
 MAX_PASSES = 100  # rounding can make a coordinate at the threshold come and go
-CHUNK = 1024  # coordinates that are worked on together
 
-# Sums may be reordered so that they vectorise: the same bits on every run.
-
-
-def _compile(**options: Any) -> Callable[[F], F]:
-    compiled: Callable[[F], F] = numba.njit(
-        cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"}, **options
-    )
-    return compiled
-
-
-_compiled = _compile()
+_compiled = compile_sums()
 # Called by compiled code, these must be part of it: compiled once more on their own, their sums
 # could be taken in another order, and which of the two is run depends on what was in the cache.
-_part = _compile(inline="always")
+_part = compile_sums(inline="always")
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,8 +63,7 @@ class State(Generic[Aux]):
 
     x: Array
     at: Evaluation[Aux]
-    steps: Array
-    yields: Array
+    memory: Curvature
     reach: float
     history: tuple[float, ...]
     residual: float
@@ -112,9 +99,9 @@ def minimise(
     The residual is ``valid.descent(x, gradient)`` over the value: the fall that the gradient still
     promises.  KeyboardInterrupt, once the start is evaluated, ends with the best state so far.
     """
-    state = _initial(evaluate, valid, x, aux, reach) if resume is None else resume
     if metric is None:
         metric = np.ones(x.size)
+    state = _initial(evaluate, valid, x, aux, reach, metric) if resume is None else resume
     try:
         while True:
             if report is not None:
@@ -123,7 +110,7 @@ def minimise(
                 return state, Status.CONVERGED
             if state.n_iter >= max_iter:
                 return state, Status.MAX_ITER
-            following = _step(evaluate, valid, state, metric, dear)
+            following = _step(evaluate, valid, state, dear)
             if following is None:
                 return state, Status.STALLED
             state = following
@@ -132,11 +119,11 @@ def minimise(
 
 
 def _initial(
-    evaluate: Evaluate[Aux], valid: ValidSet, x: Array, aux: Aux, reach: float
+    evaluate: Evaluate[Aux], valid: ValidSet, x: Array, aux: Aux, reach: float, metric: Array
 ) -> State[Aux]:
     at = evaluate(x, aux)
-    empty = np.empty((0, x.size))
-    return State(x, at, empty, empty, reach, (at.value,), _residual(valid, x, at))
+    nothing = Curvature.nothing(metric)
+    return State(x, at, nothing, reach, (at.value,), _residual(valid, x, at))
 
 
 def _residual(valid: ValidSet, x: Array, at: Evaluation[Aux]) -> float:
@@ -145,23 +132,22 @@ def _residual(valid: ValidSet, x: Array, at: Evaluation[Aux]) -> float:
 
 
 def _step(
-    evaluate: Evaluate[Aux], valid: ValidSet, state: State[Aux], metric: Array, dear: bool
+    evaluate: Evaluate[Aux], valid: ValidSet, state: State[Aux], dear: bool
 ) -> State[Aux] | None:
     """One iteration; a memory that yields no descent is dropped and the step tried without it."""
-    target = _model_minimiser(valid, state, metric, dear)
+    target = _model_minimiser(valid, state, dear)
     found = _search(evaluate, valid, state, target - state.x)
     if found is None:
-        if not len(state.steps):
+        if not len(state.memory):
             return None
-        empty = np.empty((0, state.x.size))
-        return _step(evaluate, valid, replace(state, steps=empty, yields=empty), metric, dear)
+        nothing = Curvature.nothing(state.memory.metric)
+        return _step(evaluate, valid, replace(state, memory=nothing), dear)
     x, at = found
-    steps, yields = _remember(state, x - state.x, at.gradient - state.at.gradient, dear)
+    most = MEMORY if dear or x.size < MANY else MEMORY_OF_MANY
     return State(
         x,
         at,
-        steps,
-        yields,
+        state.memory.remember(x - state.x, at.gradient - state.at.gradient, most),
         state.reach,
         (*state.history, at.value),
         _residual(valid, x, at),
@@ -210,76 +196,24 @@ def _slope(x: Array, g: Array, d: Array, n: int, total: float) -> float:
     return slope
 
 
-def _remember(state: State[Aux], step: Array, change: Array, dear: bool) -> tuple[Array, Array]:
-    """Append a pair of positive curvature; the model must stay convex."""
-    curvature = float(step @ change)
-    if curvature <= 1e-10 * math.sqrt(float(step @ step)) * math.sqrt(float(change @ change)):
-        return state.steps, state.yields
-    kept = MEMORY if dear or step.size < MANY else MEMORY_OF_MANY
-    steps = np.vstack([state.steps[1 - kept :], step])
-    yields = np.vstack([state.yields[1 - kept :], change])
-    return steps, yields
-
-
-def _model_minimiser(valid: ValidSet, state: State[Aux], metric: Array, dear: bool) -> Array:
+def _model_minimiser(valid: ValidSet, state: State[Aux], dear: bool) -> Array:
     """Minimise ``<g, y - x> + <y - x, B (y - x)> / 2`` over the set, on the free coordinates.
 
     ``B`` is the matrix of limited-memory BFGS, or without memory a multiple of the metric whose
     step moves a coordinate by ``reach`` at most.
     """
-    x, g = state.x, state.at.gradient
-    if len(state.steps):
-        sigma, middle = _compact(state.steps, state.yields, metric)
+    x, g, memory = state.x, state.at.gradient, state.memory
+    pairs = memory.steps, memory.yields, memory.metric
+    if len(memory):
+        sigma, middle = memory.compact()
     else:
-        sigma = max(float(np.ptp(g) / metric.min()), TINY) / state.reach
+        sigma = max(float(np.ptp(g) / memory.metric.min()), TINY) / state.reach
         middle = np.empty((0, 0))
     tol = min(max(MODEL_TOL[0], math.sqrt(state.residual)), MODEL_TOL[1])
     if dear:
         tol = MODEL_TOL[0]
     work = DEAR_WORK if dear else MODEL_WORK
-    return _minimise_on_free(
-        x, g, state.steps, state.yields, metric, sigma, middle, valid.n, valid.total, work, tol
-    )
-
-
-@_compiled
-def _compact(S: Array, Y: Array, metric: Array) -> tuple[float, Array]:
-    """``B = sigma G - [S G; Y]^T middle [S G; Y]``, the compact form of limited-memory BFGS.
-
-    ``G`` is the metric, ``sigma = <y, G^-1 y> / <s, y>`` of the last pair.  The middle is the
-    inverse of ``[[sigma S G S^T, lower], [lower^T, -diag]]`` with the strictly lower and the
-    diagonal part of ``S Y^T``, its rows and columns of ``S`` times ``sigma``.
-    """
-    m = S.shape[0]
-    SY, SS = _pairs(S, Y), _pairs(S, S * metric)
-    sigma = np.dot(Y[m - 1], Y[m - 1] / metric) / SY[m - 1, m - 1]
-    middle = np.zeros((2 * m, 2 * m))
-    for k in range(m):
-        middle[m + k, m + k] = -SY[k, k]
-        for p in range(k + 1):
-            middle[k, p] = middle[p, k] = sigma * SS[k, p]
-        for p in range(k):
-            middle[k, m + p] = middle[m + p, k] = SY[k, p]
-    middle = np.linalg.inv(middle)
-    middle[:m] *= sigma
-    middle[:, :m] *= sigma
-    return sigma, middle
-
-
-@_part
-def _pairs(S: Array, Y: Array) -> Array:
-    """``<s_k, y_p>`` for ``p <= k``, some coordinates at a time."""
-    products = np.zeros((S.shape[0], S.shape[0]))
-    for start in range(0, S.shape[1], CHUNK):
-        for k in range(S.shape[0]):
-            row = S[k, start : start + CHUNK]
-            for p in range(k + 1):
-                other = Y[p, start : start + CHUNK]
-                along = 0.0
-                for c in range(row.size):
-                    along += row[c] * other[c]
-                products[k, p] += along
-    return products
+    return _minimise_on_free(x, g, *pairs, sigma, middle, valid.n, valid.total, work, tol)
 
 
 @_compiled
