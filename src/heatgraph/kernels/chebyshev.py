@@ -2,11 +2,12 @@
 
 With the spectrum of ``L`` in ``[0, 2a]`` and ``A = L / a - I``, ``exp(-t L)`` is
 ``sum_k c_k(t) T_k(A)`` to a tolerance that fixes the degree beforehand.  Everything here is exact
-for that polynomial: applied to sources of several scales at once (Clenshaw), applied to residuals
-(the three-term recurrence, which is its adjoint), and differentiated in the edge weights.
+for that polynomial: applied to sources of several scales at once (Clenshaw), and differentiated in
+the edge weights.
 
-Columns come in blocks of `WIDTH`, an array ``(N, WIDTH)`` each, so that the inner loops are vector
-code of a length known to the compiler.
+Columns come in blocks of `WIDTH`, which the machine works on at once.  The terms of a recurrence
+are ``(N, n_terms, WIDTH)``: those of one node side by side, as the sums over all terms that the
+gradient is made of want them.
 """
 
 from __future__ import annotations
@@ -19,28 +20,43 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ive
 
+from heatgraph.kernels.lanes import (
+    LANES,
+    fill,
+    load,
+    minus,
+    pick,
+    plus,
+    plus_product,
+    plus_scaled,
+    store,
+    total,
+)
+
 __all__ = [
     "WIDTH",
     "Operator",
     "Polynomial",
-    "adjoint",
+    "ascend",
     "bilinear_gradient",
     "clenshaw",
     "gradient_factors",
     "heat_polynomial",
     "spectral_bound",
+    "times_row",
 ]
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Block = NDArray[Any]  # float64 or float32
 
-WIDTH = 32
+WIDTH = LANES
 LOWEST_DEGREE = 2
 MAX_DEGREE = 20_000
 
 # Sums may be reordered so that they vectorise: the same bits on every run.
 _compiled = numba.njit(cache=True, nogil=True, fastmath=True)
+_inlined = numba.njit(cache=True, nogil=True, fastmath=True, inline="always")
 
 
 class Operator(NamedTuple):
@@ -145,116 +161,87 @@ def gradient_factors(c: Array, tol: float) -> tuple[Array, Array]:
     return left[:, :r] * size[:r], np.ascontiguousarray(v)
 
 
-@_compiled
-def _times_row(A: Operator, X: Block, i: int, out: Block) -> None:
-    """``out = (A X)_i``; four neighbours at a time, so that ``out`` stays in registers."""
-    d = A.diagonal[i]
-    for b in range(WIDTH):
-        out[b] = d * X[i, b]
-    p, end = A.indptr[i], A.indptr[i + 1]
-    while p + 4 <= end:
-        j0, j1 = A.indices[p], A.indices[p + 1]
-        j2, j3 = A.indices[p + 2], A.indices[p + 3]
-        v0, v1, v2, v3 = A.values[p], A.values[p + 1], A.values[p + 2], A.values[p + 3]
-        for b in range(WIDTH):
-            out[b] += v0 * X[j0, b] + v1 * X[j1, b] + v2 * X[j2, b] + v3 * X[j3, b]
-        p += 4
-    while p < end:
-        j0, v0 = A.indices[p], A.values[p]
-        for b in range(WIDTH):
-            out[b] += v0 * X[j0, b]
-        p += 1
+# In the compiled code below arrays are flat, and the term ``k`` of row ``i`` is at
+# ``(i * n_terms + k) * WIDTH``.
+
+
+@_inlined
+def times_row(A: Operator, X: Block, n_terms: int, k: int, i: int) -> Any:
+    """``(A X_k)_i`` of the terms ``X``."""
+    zero = fill(X.dtype.type(0.0))
+    row = plus_scaled(zero, A.diagonal[i], load(X, (i * n_terms + k) * WIDTH))
+    for p in range(A.indptr[i], A.indptr[i + 1]):
+        there = load(X, (pick(A.indices, p) * n_terms + k) * WIDTH)
+        row = plus_scaled(row, pick(A.values, p), there)
+    return row
 
 
 @_compiled
-def clenshaw(A: Operator, c: Block, H: Block, B: Block, Y: Block) -> None:
-    """``Y = sum_s p_s(L) H_s`` of sources ``H`` (S, N, W), one recurrence for all scales.
+def clenshaw(A: Operator, c: Block, H: Block, B: Block) -> None:
+    """``B_0 = sum_s p_s(L) H_s`` of sources ``H`` (S, N, W), one recurrence for all scales.
 
-    ``B_k = sum_s c_ks H_s + 2 A B_{k+1} - B_{k+2}``, kept in ``B`` (K + 1, N, W) for the gradient.
+    ``B_k = sum_s c_ks H_s + 2 A B_{k+1} - B_{k+2}``, with one ``A`` for ``k = 0``; all are kept in
+    ``B`` (N, K + 1, W), for the gradient.
     """
-    K, S, N = c.shape[0] - 1, H.shape[0], Y.shape[0]
-    row = np.empty(WIDTH, H.dtype)
-    two = row.dtype.type(2.0)
+    K, S, N = c.shape[0] - 1, H.shape[0], B.shape[0]
+    terms, sources, n_terms = B.reshape(-1), H.reshape(-1), B.shape[1]
+    zero, one = H.dtype.type(0.0), H.dtype.type(1.0)
     for k in range(K, -1, -1):
-        out = B[k] if k > 0 else Y
+        times = one if k == 0 else one + one
         for i in range(N):
-            if k == K:
-                for b in range(WIDTH):
-                    row[b] = 0
-            else:
-                _times_row(A, B[k + 1], i, row)
-                if k > 0:
-                    for b in range(WIDTH):
-                        row[b] *= two
+            row = fill(zero)
+            if k < K:
+                row = plus_scaled(row, times, times_row(A, terms, n_terms, k + 1, i))
             for s in range(S):
-                weight = c[k, s]
-                for b in range(WIDTH):
-                    row[b] += weight * H[s, i, b]
+                row = plus_scaled(row, c[k, s], load(sources, (s * N + i) * WIDTH))
             if k + 2 <= K:
-                for b in range(WIDTH):
-                    out[i, b] = row[b] - B[k + 2, i, b]
-            else:
-                for b in range(WIDTH):
-                    out[i, b] = row[b]
+                row = minus(row, load(terms, (i * n_terms + k + 2) * WIDTH))
+            store(terms, (i * n_terms + k) * WIDTH, row)
 
 
 @_compiled
-def _ascend(A: Operator, k: int, V: Block) -> None:
-    """``V[k % 3] = T_k R`` from the two before it, ``V`` (3, N, W) turning."""
-    X, before, out = V[(k - 1) % 3], V[(k - 2) % 3], V[k % 3]
-    row = np.empty(WIDTH, V.dtype)
-    for i in range(X.shape[0]):
-        _times_row(A, X, i, row)
-        if k == 1:
-            for b in range(WIDTH):
-                out[i, b] = row[b]
-        else:
-            for b in range(WIDTH):
-                out[i, b] = row[b] + row[b] - before[i, b]
-
-
-@_compiled
-def adjoint(A: Operator, c: Block, R: Block, V: Block, Q: Block) -> None:
-    """``Q_s = p_s(L) R`` (S, N, W): the same operator, which is its own adjoint, on one block."""
-    K, S, N = c.shape[0] - 1, Q.shape[0], R.shape[0]
-    V[0] = R
-    for k in range(K + 1):
-        if k > 0:
-            _ascend(A, k, V)
-        X = V[k % 3]
-        for s in range(S):
-            weight = c[k, s]
-            for i in range(N):
-                if k == 0:
-                    for b in range(WIDTH):
-                        Q[s, i, b] = weight * X[i, b]
-                else:
-                    for b in range(WIDTH):
-                        Q[s, i, b] += weight * X[i, b]
+def ascend(A: Operator, k: int, V: Block) -> None:
+    """``V_k = T_k V_0`` from the two terms before it; ``V`` (N, n, W), where ``n = 3`` turning."""
+    n = V.shape[1]
+    terms = V.reshape(-1)
+    now, last, before = k % n, (k - 1) % n, (k - 2) % n
+    for i in range(V.shape[0]):
+        row = times_row(A, terms, n, last, i)
+        if k > 1:
+            row = minus(plus(row, row), load(terms, (i * n + before) * WIDTH))
+        store(terms, (i * n + now) * WIDTH, row)
 
 
 @_compiled
 def _edge_sums(
     indptr: Ints, ends: NDArray[np.int32], edge: Ints, B: Block, V: Block, f: float, g: Array
 ) -> None:
-    """``g_e += f <B_i - B_j, V_i - V_j>`` over the candidate edges, listed by their first node."""
-    width = B.shape[1]  # a length the compiler knows would be unrolled instead of vectorised
+    """``g_e += f sum_k f_k <B_k+1[i] - B_k+1[j], V_k[i] - V_k[j]>`` over the candidate edges.
+
+    They are listed by their first node.  ``f_0 = 1`` and 2 for the others.
+    """
+    n_terms = B.shape[1]
+    left, right = B.reshape(-1), V.reshape(-1)
+    zero = B.dtype.type(0.0)
     for i in range(indptr.size - 1):
+        here = i * n_terms * WIDTH
         for p in range(indptr[i], indptr[i + 1]):
-            j = ends[p]
-            total = 0.0
-            for b in range(width):
-                total += (B[i, b] - B[j, b]) * (V[i, b] - V[j, b])
-            g[edge[p]] += f * total
+            there = pick(ends, p) * n_terms * WIDTH
+            b = minus(load(left, here + WIDTH), load(left, there + WIDTH))
+            first = plus_product(fill(zero), b, minus(load(right, here), load(right, there)))
+            others = fill(zero)
+            for q in range(WIDTH, (n_terms - 1) * WIDTH, WIDTH):
+                b = minus(load(left, here + q + WIDTH), load(left, there + q + WIDTH))
+                v = minus(load(right, here + q), load(right, there + q))
+                others = plus_product(others, b, v)
+            g[edge[p]] += f * total(plus(first, plus(others, others)))
 
 
 @_compiled
 def bilinear_gradient(
     A: Operator,
-    K: int,
     edges: tuple[Ints, NDArray[np.int32], Ints],
     B: Block,
-    R: Block,
     V: Block,
     factor: float,
     g: Array,
@@ -264,21 +251,20 @@ def bilinear_gradient(
     """Add ``factor`` times the gradient in ``w`` of ``<R, sum_s p_s(L(w)) H_s>`` to ``g`` (E,).
 
     ``(1 / a) sum_k f_k <B_k[i] - B_k[j], T_{k-1} R [i] - T_{k-1} R [j]>`` for the edge (i, j), with
-    ``B`` as `clenshaw` left it, ``f_1 = 1`` and 2 for the others.  ``moments[k, s]`` grows by
-    ``<T_k R, H_s>``: what the gradient in the scales is made of.
+    ``B`` as `clenshaw` left it, ``f_1 = 1`` and 2 for the others.  ``R`` is the first term of ``V``
+    (N, K + 1, W), the others are found here.  ``moments[k, s]`` grows by ``<T_k R, H_s>``: what the
+    gradient in the scales is made of.
     """
-    V[0] = R
-    S, N = moments.shape[1], R.shape[0]
-    for k in range(K + 1 if S > 0 else K):
-        if k > 0:
-            _ascend(A, k, V)
-        X = V[k % 3]
-        for s in range(S):
-            total = 0.0
+    N, n_terms = V.shape[0], V.shape[1]
+    for k in range(1, n_terms):
+        ascend(A, k, V)
+    _edge_sums(edges[0], edges[1], edges[2], B, V, factor * A.inverse, g)
+    terms, sources = V.reshape(-1), H.reshape(-1)
+    zero = V.dtype.type(0.0)
+    for s in range(moments.shape[1]):
+        for k in range(n_terms):
+            along = fill(zero)
             for i in range(N):
-                for b in range(WIDTH):
-                    total += X[i, b] * H[s, i, b]
-            moments[k, s] += total
-        if k < K:
-            f = factor * A.inverse * (1.0 if k == 0 else 2.0)
-            _edge_sums(edges[0], edges[1], edges[2], B[k + 1], X, f, g)
+                there = load(sources, (s * N + i) * WIDTH)
+                along = plus_product(along, load(terms, (i * n_terms + k) * WIDTH), there)
+            moments[k, s] += total(along)

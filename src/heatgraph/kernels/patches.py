@@ -17,24 +17,49 @@ from numpy.typing import NDArray
 from heatgraph.kernels.chebyshev import (
     WIDTH,
     Operator,
-    _ascend,
+    ascend,
     bilinear_gradient,
     clenshaw,
+    times_row,
 )
+from heatgraph.kernels.lanes import LANES, fill, larger, largest, load, plus_scaled, store
 
-__all__ = ["columns_gradient", "heat_columns", "make_patches", "reached_rows"]
+__all__ = [
+    "columns_gradient",
+    "gradient_size",
+    "heat_columns",
+    "lend",
+    "make_patches",
+    "reached_rows",
+]
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Block = NDArray[Any]
 Edges = tuple[Ints, NDArray[np.int32], Ints]
+# To follow heat on: twice `TOGETHER` zeros for each of N rows, and as many more numbers; which rows
+# heat spreads from, which it has come to, and -1 for each.
+Lent = tuple[Block, Block, Block, NDArray[np.bool_], Ints, NDArray[np.int32]]
 
 SPREADS = 0.3  # of the threshold, from which on a row heats its neighbours
 JOINED = 0.03  # heat of a row, from which on the other ends of its candidate edges are rows too
-TOGETHER = 8  # groups of nodes whose heat is followed apart
+TOGETHER = LANES  # groups of nodes whose heat is followed at once
+PATCHES = TOGETHER // 2  # to either half of which such a group belongs
 LEFT = np.iinfo(np.int32).max  # no patch yet, but too few neighbours left for one of its own
 
 _compiled = numba.njit(cache=True, nogil=True, fastmath=True)
+
+
+def lend(N: int, dtype: Any) -> Lent:
+    """Memory for `reached_rows`."""
+    return (
+        np.zeros(N * TOGETHER, dtype),
+        np.zeros(N * TOGETHER, dtype),
+        np.empty(N * TOGETHER, dtype),
+        np.empty(N, np.bool_),
+        np.empty(N, np.int64),
+        np.full(N, -1, np.int32),
+    )
 
 
 @_compiled
@@ -92,104 +117,147 @@ def make_patches(
 def reached_rows(
     A: Operator,
     nodes: Ints,
+    starts: Ints,
     first: float,
     t: float,
     threshold: float,
     most: int,
     edges: Edges,
-    u: Block,
-    v: Block,
-    position: NDArray[np.int32],
-) -> tuple[Ints, float]:
-    """The rows, ascending, where heat from ``nodes`` is above ``threshold`` at scales up to ``t``.
+    lent: Lent,
+) -> tuple[Ints, Ints, Array]:
+    """The rows where heat from neighbouring patches is above ``threshold`` at scales up to ``t``.
+
+    The patches are ``nodes[starts[p]:starts[p + 1]]``, at most `PATCHES`.  Returns ``indptr``, the
+    rows of each patch one after the other, ascending, and the threshold that was kept to for each:
+    of more than ``most`` rows the hottest are kept.  ``first`` is the smallest scale.
 
     Explicit Euler steps of ``u' = -L u`` so short that nothing turns negative, from one at every
     node, a few nodes together, so that each column is less.  Only rows near the threshold or above
-    it spread any further, and those above it are kept; the ``most`` hottest where they are more.
-    Also returns the threshold that was kept to.  ``first`` is the smallest scale.
+    it spread any further.
 
     What a candidate edge of a hot row would bring is seen only if its other end is a row, too.
 
-    ``u``, ``v`` (N, TOGETHER) of zeros and ``position`` (N,) of -1 are lent, and returned as they
-    were.
+    ``lent`` is a `Lent`, returned as it was.
     """
+    u, v, hottest, spreads, touched, position = lent
     a = 1.0 / A.inverse
     fastest = a * (A.diagonal.max() + 1.0)  # the largest degree
     # A few more than stability asks for: short steps have the longer tail, as heat has.
     n_steps = 4 + int(np.ceil(t * fastest))
-    step = t / n_steps * a
-    touched = np.empty(position.size, np.int64)
-    spreads = np.zeros(position.size, np.bool_)
-    hottest = np.zeros(position.size)
     n = 0
-    for i in nodes:
-        u[i, (n * TOGETHER) // nodes.size] = 1.0
-        hottest[n] = 1.0
-        position[i] = n
-        touched[n] = i
-        n += 1
-    row = np.empty(TOGETHER, u.dtype)
-    factor = u.dtype.type(step)
+    for p in range(starts.size - 1):
+        half = (starts[p] + starts[p + 1] + 1) // 2
+        for k in range(starts[p], starts[p + 1]):
+            n = _touch(nodes[k], n, hottest, spreads, touched, position)
+            u[nodes[k] * TOGETHER + 2 * p + (k >= half)] = 1.0
+            hottest[k * TOGETHER + 2 * p] = 1.0
+    one, factor = u.dtype.type(1.0), u.dtype.type(-t / n_steps * a)
+    heat, cooled = u, v
     for now in range(n_steps):
         for k in range(n):
-            if spreads[k] or hottest[k] <= SPREADS * threshold:
+            if spreads[k] or largest(load(hottest, k * TOGETHER)) <= SPREADS * threshold:
                 continue
             spreads[k] = True
             i = touched[k]
             for p in range(A.indptr[i], A.indptr[i + 1]):
                 j = A.indices[p]
                 if position[j] < 0:
-                    position[j] = n
-                    touched[n] = j
-                    n += 1
+                    n = _touch(j, n, hottest, spreads, touched, position)
+        # The last step before the first scale is the first that counts.
+        counts = (now + 1) * t >= first * n_steps
         for k in range(n):
             i = touched[k]
-            d = A.diagonal[i] + 1.0
-            for b in range(TOGETHER):
-                row[b] = d * u[i, b]
-            for p in range(A.indptr[i], A.indptr[i + 1]):
-                j, weight = A.indices[p], A.values[p]
-                for b in range(TOGETHER):
-                    row[b] += weight * u[j, b]
-            for b in range(TOGETHER):
-                v[i, b] = u[i, b] - factor * row[b]
-        for k in range(n):
-            i = touched[k]
-            top = v[i, 0]
-            for b in range(TOGETHER):
-                u[i, b] = v[i, b]
-                top = max(top, v[i, b])
-            # The last step before the first scale is the first that counts.
-            counts = (now + 1) * t >= first * n_steps
-            hottest[k] = max(hottest[k], top) if counts else top
+            here = load(heat, i * TOGETHER)
+            change = plus_scaled(times_row(A, heat, 1, 0, i), one, here)  # L / a = A + I
+            after = plus_scaled(here, factor, change)
+            store(cooled, i * TOGETHER, after)
+            if counts:
+                after = larger(after, load(hottest, k * TOGETHER))
+            store(hottest, k * TOGETHER, after)
+        heat, cooled = cooled, heat
     for k in range(n):
         position[touched[k]] = -1
-        for b in range(TOGETHER):
-            u[touched[k], b] = 0
-            v[touched[k], b] = 0
-    kept = threshold
-    if n > most:
-        kept = max(kept, np.sort(hottest[:n])[n - most])
+        for b in range(touched[k] * TOGETHER, (touched[k] + 1) * TOGETHER):
+            u[b] = v[b] = 0
+    indptr, kept = np.zeros(starts.size, np.int64), np.empty(starts.size - 1)
+    rows, size = np.empty(position.size, np.int64), 0
+    found, of_patch = np.empty(position.size, np.int64), np.empty(n, hottest.dtype)
+    for p in range(starts.size - 1):
+        for k in range(n):
+            of_patch[k] = max(hottest[k * TOGETHER + 2 * p], hottest[k * TOGETHER + 2 * p + 1])
+        own = touched[starts[p] : starts[p + 1]]
+        kept[p] = _hottest_above(of_patch, threshold, most)
+        count = _rows_of(of_patch, kept[p], own, touched, edges, position, found)
+        if size + count > rows.size:
+            rows = np.append(rows, np.empty(rows.size + count, np.int64))
+        rows[size : size + count] = np.sort(found[:count])
+        size += count
+        indptr[p + 1] = size
+    return indptr, rows[:size].copy(), kept
+
+
+@_compiled
+def _touch(
+    i: int,
+    n: int,
+    hottest: Block,
+    spreads: NDArray[np.bool_],
+    touched: Ints,
+    position: NDArray[np.int32],
+) -> int:
+    """Number a row that heat has come to; how many there are now."""
+    position[i] = n
+    touched[n] = i
+    spreads[n] = False
+    store(hottest, n * TOGETHER, fill(hottest.dtype.type(0.0)))
+    return n + 1
+
+
+@_compiled
+def _hottest_above(heat: Block, threshold: float, most: int) -> float:
+    """The threshold, or a higher one that not many more than ``most`` rows are above."""
+    above = 0
+    for k in range(heat.size):
+        above += heat[k] >= threshold
+    if above <= most:
+        return threshold
+    return float(np.sort(heat)[heat.size - most])
+
+
+@_compiled
+def _rows_of(
+    heat: Block,
+    kept: float,
+    own: Ints,
+    touched: Ints,
+    edges: Edges,
+    position: NDArray[np.int32],
+    rows: Ints,
+) -> int:
+    """A patch's ``own`` nodes, what is hot around it, and what candidate edges join to the hottest.
+
+    Written to ``rows``; returns how many.  ``position`` marks them, and is returned as it was.
+    """
     count = 0
-    for k in range(n):
-        if hottest[k] >= kept or k < nodes.size:
-            touched[count], hottest[count] = touched[k], hottest[k]
-            position[touched[k]] = count
+    for i in own:
+        rows[count], position[i] = i, count
+        count += 1
+    for k in range(heat.size):
+        i = touched[k]
+        if heat[k] >= kept and position[i] < 0:
+            rows[count], position[i] = i, count
             count += 1
-    hot = count
-    for k in range(hot):
-        if hottest[k] >= JOINED:
+    for k in range(heat.size):
+        if heat[k] >= JOINED:
             i = touched[k]
             for p in range(edges[0][i], edges[0][i + 1]):
                 j = edges[1][p]
                 if position[j] < 0:
-                    position[j] = count
-                    touched[count] = j
+                    rows[count], position[j] = j, count
                     count += 1
-    rows = np.sort(touched[:count])
-    for i in rows:
-        position[i] = -1
-    return rows, kept
+    for k in range(count):
+        position[rows[k]] = -1
+    return count
 
 
 @_compiled
@@ -261,21 +329,22 @@ def heat_columns(
     K, S = c.shape[0] - 1, c.shape[1]
     n = rows.size + 1
     local = _restrict(A, rows, position)
-    V = lent[: 3 * n * WIDTH].reshape(3, n, WIDTH)
+    V = lent[: 3 * n * WIDTH].reshape(n, 3, WIDTH)
     Y = lent[3 * n * WIDTH : (3 + S) * n * WIDTH].reshape(S, n, WIDTH)
     V[:] = 0
     Y[:] = 0
+    terms, columns = V.reshape(-1), Y.reshape(-1)
     for b in range(nodes.size):
-        V[0, position[nodes[b]], b] = 1.0
+        V[position[nodes[b]], 0, b] = 1.0
     for k in range(K + 1):
         if k > 0:
-            _ascend(local, k, V)
-        X = V[k % 3]
+            ascend(local, k, V)
+        now = k % 3
         for s in range(S):
-            weight = c[k, s]
             for r in range(rows.size):
-                for b in range(WIDTH):
-                    Y[s, r, b] += weight * X[r, b]
+                here = (s * n + r) * WIDTH
+                term = load(terms, (3 * r + now) * WIDTH)
+                store(columns, here, plus_scaled(load(columns, here), c[k, s], term))
     counts = np.zeros(nodes.size * S, np.int64)
     for s in range(S):
         for r in range(rows.size):
@@ -295,6 +364,11 @@ def heat_columns(
     return counts, where, values
 
 
+def gradient_size(n_rows: int, K: int, S: int) -> int:
+    """Numbers that `columns_gradient` works on."""
+    return (2 * (K + 1) + S) * (n_rows + 1) * WIDTH
+
+
 @_compiled
 def columns_gradient(
     A: Operator,
@@ -311,24 +385,23 @@ def columns_gradient(
     """Add the gradient of ``sum_s sum_i <P_is, [p_s(L(w))]_i>`` to ``g``, i over ``nodes``.
 
     ``P`` (n, S, rows) are the slopes of a function in the entries of the columns.  ``modes[k, s]``
-    grows by ``sum_i <P_is, [T_k]_i>``.
+    grows by ``sum_i <P_is, [T_k]_i>``.  ``lent``, of `gradient_size`, is to work on.
     """
     K, S = c.shape[0] - 1, c.shape[1]
     n = rows.size + 1
     size = n * WIDTH
     local = _restrict(A, rows, position)
     near = _restrict_edges(edges, rows, position)
-    B = lent[: (K + 1) * size].reshape(K + 1, n, WIDTH)
-    V = lent[(K + 1) * size : (K + 4) * size].reshape(3, n, WIDTH)
-    H = lent[(K + 4) * size : (K + 4 + S) * size].reshape(S, n, WIDTH)
-    unit = lent[(K + 4 + S) * size : (K + 5 + S) * size].reshape(n, WIDTH)
+    B = lent[: (K + 1) * size].reshape(n, K + 1, WIDTH)
+    V = lent[(K + 1) * size : 2 * (K + 1) * size].reshape(n, K + 1, WIDTH)
+    H = lent[2 * (K + 1) * size : (2 * (K + 1) + S) * size].reshape(S, n, WIDTH)
     H[:] = 0
-    unit[:] = 0
+    V[:, 0] = 0
     for b in range(nodes.size):
-        unit[position[nodes[b]], b] = 1.0
+        V[position[nodes[b]], 0, b] = 1.0
         for s in range(S):
             for r in range(rows.size):
                 H[s, r, b] = P[b, s, r]
-    clenshaw(local, c, H, B, B[0])
-    bilinear_gradient(local, K, near, B, unit, V, 1.0, g, H, modes)
+    clenshaw(local, c, H, B)
+    bilinear_gradient(local, near, B, V, 1.0, g, H, modes)
     position[rows] = -1

@@ -17,10 +17,11 @@ from numpy.typing import NDArray
 from heatgraph.kernels.chebyshev import (
     WIDTH,
     Operator,
-    _ascend,
+    ascend,
     gradient_factors,
     heat_polynomial,
 )
+from heatgraph.kernels.lanes import load, plus_product, plus_scaled, store
 from heatgraph.kernels.layout import Layout
 from heatgraph.kernels.patches import _restrict
 from heatgraph.objective.sparse import SparseDictionary, SparseMoments, SparseObjective
@@ -60,23 +61,21 @@ def signal_factors(
 ) -> None:
     """``Z_r = sum_k u_kr T_k R`` and ``Y_r = sum_s sum_k v_skr T_k H_s``, (N, r, W) each."""
     K, rank = u.shape
-    N = R.shape[0]
+    N, terms = R.shape[0], V.reshape(-1)
     Z[:] = 0
     Y[:] = 0
     for source in range(H.shape[0] + 1):
-        V[0] = R if source == 0 else H[source - 1]
+        V[:, 0] = R if source == 0 else H[source - 1]
         for k in range(K):
             if k > 0:
-                _ascend(A, k, V)
-            X = V[k % 3]
+                ascend(A, k, V)
+            factors = u[k] if source == 0 else v[source - 1, k]
+            out = Z.reshape(-1) if source == 0 else Y.reshape(-1)
             for i in range(N):
+                term = load(terms, (3 * i + k % 3) * WIDTH)
                 for r in range(rank):
-                    if source == 0:
-                        for b in range(WIDTH):
-                            Z[i, r, b] += u[k, r] * X[i, b]
-                    else:
-                        for b in range(WIDTH):
-                            Y[i, r, b] += v[source - 1, k, r] * X[i, b]
+                    at = (i * rank + r) * WIDTH
+                    store(out, at, plus_scaled(load(out, at), Z.dtype.type(factors[r]), term))
 
 
 @_compiled
@@ -93,22 +92,26 @@ def _column_factors(
     K, rank = u.shape
     S, n = weight.shape[0], rows.size
     local = _restrict(A, rows, position)
-    V = np.zeros((3, n + 1, WIDTH))
+    V = np.zeros((n + 1, 3, WIDTH))
     Z, Y = np.zeros((n, rank, WIDTH)), np.zeros((n, rank, WIDTH))
+    terms, left, right = V.reshape(-1), Z.reshape(-1), Y.reshape(-1)
+    shares = np.zeros(rank * WIDTH)
     for b in range(nodes.size):
-        V[0, position[nodes[b]], b] = 1.0
+        V[position[nodes[b]], 0, b] = 1.0
     for k in range(K):
         if k > 0:
-            _ascend(local, k, V)
-        X = V[k % 3]
+            ascend(local, k, V)
+        for r in range(rank):
+            for b in range(nodes.size):
+                shares[r * WIDTH + b] = 0.0
+                for s in range(S):
+                    shares[r * WIDTH + b] += v[s, k, r] * weight[s, nodes[b]]
         for i in range(n):
+            term = load(terms, (3 * i + k % 3) * WIDTH)
             for r in range(rank):
-                for b in range(nodes.size):
-                    total = 0.0
-                    for s in range(S):
-                        total += v[s, k, r] * weight[s, nodes[b]]
-                    Z[i, r, b] += u[k, r] * X[i, b]
-                    Y[i, r, b] += total * X[i, b]
+                at = (i * rank + r) * WIDTH
+                store(left, at, plus_scaled(load(left, at), u[k, r], term))
+                store(right, at, plus_product(load(right, at), load(shares, r * WIDTH), term))
     position[rows] = -1
     return Z.reshape(n, rank * WIDTH), Y.reshape(n, rank * WIDTH)
 

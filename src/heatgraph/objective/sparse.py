@@ -19,9 +19,11 @@ from heatgraph.graph.candidates import CandidateEdges
 from heatgraph.kernels.chebyshev import WIDTH, Operator, Polynomial, heat_polynomial
 from heatgraph.kernels.layout import Layout
 from heatgraph.kernels.patches import (
-    TOGETHER,
+    PATCHES,
     columns_gradient,
+    gradient_size,
     heat_columns,
+    lend,
     make_patches,
     reached_rows,
 )
@@ -192,24 +194,32 @@ class SparseObjective:
         return SparseDictionary(operator, narrow, tau, heat, patches, atoms, omega)
 
     def _patches(self, operator: Operator, tau: Array) -> tuple[Patch, ...]:
-        N, most = self.layout.n_nodes, MOST_ROWS
+        N = self.layout.n_nodes
         weights = -operator.values / operator.inverse
         number = make_patches(operator.indptr, operator.indices, weights, WIDTH)
         by = np.argsort(number, kind="stable").astype(np.int64)
 
-        groups = in_groups(np.split(by, np.flatnonzero(np.diff(number[by])) + 1))
+        each = np.split(by, np.flatnonzero(np.diff(number[by])) + 1)
         if self.reach == 0.0:
             everywhere = np.arange(N)
-            return tuple(Patch(nodes, everywhere, 0.0) for group in groups for nodes in group)
+            return tuple(Patch(nodes, everywhere, 0.0) for nodes in each)
 
         def reached(group: Any) -> list[Patch]:
-            _, position = _workspace.take(0, N, self.dtype)
-            size = (N, TOGETHER)
-            lent = np.zeros(size, self.dtype), np.zeros(size, self.dtype), position
-            how = float(tau.min()), float(tau.max()), self.reach, most, self.layout.both, *lent
-            return [Patch(nodes, *reached_rows(operator, nodes, *how)) for nodes in group]
+            found = []
+            lent = lend(N, self.dtype)
+            for near in group:
+                starts = np.cumsum([0, *map(len, near)])
+                how = float(tau.min()), float(tau.max()), self.reach, MOST_ROWS, self.layout.both
+                indptr, rows, kept = reached_rows(
+                    operator, np.concatenate(near), starts, *how, lent
+                )
+                parts = np.split(rows, indptr[1:-1])
+                found += [Patch(*one) for one in zip(near, parts, kept.tolist(), strict=True)]
+            return found
 
-        parts = run_threads(reached, groups, self.n_threads)
+        # Those numbered one after the other are near each other.
+        regions = [each[k : k + PATCHES] for k in range(0, len(each), PATCHES)]
+        parts = run_threads(reached, in_groups(regions), self.n_threads)
         return tuple(patch for part in parts for patch in part)
 
     def _atoms(self, narrow: Operator, patches: tuple[Patch, ...], c: Block) -> SparseAtoms:
@@ -259,7 +269,7 @@ class SparseObjective:
         def part(group: Any) -> tuple[Array, Array]:
             g, modes = np.zeros(self.candidates.n_edges), np.zeros((K + 1, S))
             for patch in group:
-                size = (K + 5 + S) * (patch.rows.size + 1) * WIDTH
+                size = gradient_size(patch.rows.size, K, S)
                 lent, position = _workspace.take(size, N, self.dtype)
                 P = _slopes(D.atoms, patch.nodes, patch.rows, *by_atom, R, own, position)
                 columns_gradient(

@@ -157,7 +157,8 @@ class SparseSignals:
         """Of the gradient of the fit over all pairs, (N, r n_blocks W) each: see `price`."""
         S, N = D.omega.shape
         u, v = gradient_factors(D.heat.c, RANK_TOL)
-        rank, blocks = u.shape[1], self._blocks
+        rank = u.shape[1]
+        blocks = [slice(m, m + WIDTH) for m in range(0, self.n_signals, WIDTH)]
         left = np.zeros((N, len(blocks), rank, WIDTH), np.float32)
         right = np.zeros((N, len(blocks), rank, WIDTH), np.float32)
         R = self.residuals(D, codes)
@@ -171,7 +172,7 @@ class SparseSignals:
             )
             residual[:, :W] = R[blocks[b]].T
             sources[:, :, :W] = H.reshape(W, N, S).transpose(2, 1, 0)
-            V = np.empty((3, N, WIDTH), self.dtype)
+            V = np.empty((N, 3, WIDTH), self.dtype)
             Z, Y = (np.empty((N, rank, WIDTH), self.dtype) for _ in range(2))
             signal_factors(D.narrow, u, v, residual, sources, V, Z, Y)
             left[:, b], right[:, b] = Z, Y

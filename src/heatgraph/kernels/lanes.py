@@ -1,0 +1,216 @@
+"""Eight numbers at a time, for compiled code: what a vector register of the machine holds.
+
+Left to itself, the compiler turns a loop over eight numbers into eight operations.  Here they are
+one value: taken from an array, multiplied, added, put back.  Only for code compiled by Numba.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba.core import types
+from numba.extending import intrinsic, models, register_model
+
+__all__ = [
+    "LANES",
+    "fill",
+    "load",
+    "minus",
+    "pick",
+    "plus",
+    "plus_product",
+    "plus_scaled",
+    "store",
+    "total",
+]
+
+LANES = 8
+# The product of an addition is not rounded first where the machine can do both at once.
+FREE = ("contract", "reassoc", "nsz")
+
+
+# What is defined for the compiler takes one argument less than its definition.
+_defined: Callable[[Callable[..., Any]], Callable[..., Any]] = intrinsic
+
+
+class Lanes(types.Type):
+    """Eight numbers of one type."""
+
+    def __init__(self, dtype: types.Float) -> None:
+        self.dtype = dtype
+        super().__init__(name=f"Lanes({dtype})")
+
+
+@register_model(Lanes)
+class _LanesModel(models.PrimitiveModel):
+    def __init__(self, manager: Any, kind: Lanes) -> None:
+        element = manager.lookup(kind.dtype).get_value_type()
+        super().__init__(manager, kind, ir.VectorType(element, LANES))  # type: ignore[no-untyped-call]
+
+
+def _place(context: Any, builder: Any, kind: Any, array: Any, start: Any) -> Any:
+    """The address of eight numbers of an array from ``start`` on."""
+    data = context.make_array(kind)(context, builder, array).data
+    vector = context.get_value_type(Lanes(kind.dtype))
+    return builder.bitcast(builder.gep(data, [start]), vector.as_pointer())
+
+
+def _start(context: Any, builder: Any, kind: Any, start: Any) -> Any:
+    return context.cast(builder, start, kind, types.intp)
+
+
+def _is_flat(kind: Any) -> bool:
+    return isinstance(kind, types.Array) and kind.ndim == 1 and kind.layout == "C"
+
+
+@_defined
+def load(typing: Any, array: Any, start: Any) -> Any:
+    """``array[start:start + 8]`` of a contiguous array."""
+    if not (_is_flat(array) and isinstance(start, types.Integer)):
+        return None
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        at = _start(context, builder, signature.args[1], arguments[1])
+        place = _place(context, builder, signature.args[0], arguments[0], at)
+        return builder.load(place, align=np.dtype(str(array.dtype)).itemsize)
+
+    return Lanes(array.dtype)(array, start), generate
+
+
+@_defined
+def pick(typing: Any, array: Any, index: Any) -> Any:
+    """``array[index]`` of a contiguous array, where the index is not negative."""
+    if not (_is_flat(array) and isinstance(index, types.Integer)):
+        return None
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+        at = _start(context, builder, signature.args[1], arguments[1])
+        return builder.load(builder.gep(data, [at]))
+
+    return array.dtype(array, index), generate
+
+
+@_defined
+def store(typing: Any, array: Any, start: Any, x: Any) -> Any:
+    """``array[start:start + 8] = x``."""
+    if not (_is_flat(array) and isinstance(start, types.Integer) and x == Lanes(array.dtype)):
+        return None
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        at = _start(context, builder, signature.args[1], arguments[1])
+        place = _place(context, builder, signature.args[0], arguments[0], at)
+        builder.store(arguments[2], place, align=np.dtype(str(array.dtype)).itemsize)
+        return context.get_dummy_value()
+
+    return types.void(array, start, x), generate
+
+
+def _spread(builder: Any, scalar: Any) -> Any:
+    """A number in every lane."""
+    kind = ir.VectorType(scalar.type, LANES)
+    first = builder.insert_element(ir.Constant(kind, ir.Undefined), scalar, ir.IntType(32)(0))
+    nowhere = ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)
+    return builder.shuffle_vector(first, ir.Constant(kind, ir.Undefined), nowhere)
+
+
+@_defined
+def fill(typing: Any, value: Any) -> Any:
+    """A number, eight times."""
+    if not isinstance(value, types.Float):
+        return None
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return _spread(builder, arguments[0])
+
+    return Lanes(value)(value), generate
+
+
+@_defined
+def plus_scaled(typing: Any, x: Any, factor: Any, y: Any) -> Any:
+    """``x + factor y``."""
+    if not (isinstance(x, Lanes) and y == x and factor == x.dtype):
+        return None
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        scaled = builder.fmul(_spread(builder, arguments[1]), arguments[2], flags=FREE)
+        return builder.fadd(arguments[0], scaled, flags=FREE)
+
+    return x(x, factor, y), generate
+
+
+@_defined
+def plus_product(typing: Any, x: Any, y: Any, z: Any) -> Any:
+    """``x + y z``, lane by lane."""
+    if not (isinstance(x, Lanes) and x == y == z):
+        return None
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        product = builder.fmul(arguments[1], arguments[2], flags=FREE)
+        return builder.fadd(arguments[0], product, flags=FREE)
+
+    return x(x, y, z), generate
+
+
+def _by(operation: str) -> Callable[..., Any]:
+    def define(typing: Any, x: Any, y: Any) -> Any:
+        if not (isinstance(x, Lanes) and x == y):
+            return None
+
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            return getattr(builder, operation)(*arguments, flags=FREE)
+
+        return x(x, y), generate
+
+    return define
+
+
+plus = _defined(_by("fadd"))
+minus = _defined(_by("fsub"))
+
+
+def _greater(builder: Any, x: Any, y: Any) -> Any:
+    return builder.select(builder.fcmp_ordered(">", x, y), x, y)
+
+
+@_defined
+def larger(typing: Any, x: Any, y: Any) -> Any:
+    """The larger of two, lane by lane."""
+    if not (isinstance(x, Lanes) and x == y):
+        return None
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return _greater(builder, *arguments)
+
+    return x(x, y), generate
+
+
+def _by_halves(x: Any, join: Callable[[Any, Any, Any], Any]) -> Any:
+    """One number of the eight: the first four joined with the others, and so on."""
+    if not isinstance(x, Lanes):
+        return None
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        terms = [builder.extract_element(arguments[0], ir.IntType(32)(k)) for k in range(LANES)]
+        while len(terms) > 1:
+            half = len(terms) // 2
+            pairs = zip(terms[:half], terms[half:], strict=True)
+            terms = [join(builder, *pair) for pair in pairs]
+        return terms[0]
+
+    return x.dtype(x), generate
+
+
+@_defined
+def total(typing: Any, x: Any) -> Any:
+    """The sum of the eight."""
+    return _by_halves(x, lambda builder, a, b: builder.fadd(a, b, flags=FREE))
+
+
+@_defined
+def largest(typing: Any, x: Any) -> Any:
+    """The largest of the eight."""
+    return _by_halves(x, _greater)
