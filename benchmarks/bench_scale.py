@@ -13,7 +13,6 @@ import subprocess
 import sys
 import time
 import warnings
-from dataclasses import replace
 
 import numpy as np
 from scipy import sparse
@@ -33,6 +32,7 @@ from heatgraph.selection.cut import typical_cut
 from heatgraph.solvers.ensemble import LocalSignals
 from heatgraph.solvers.heat import solve_heat
 from heatgraph.solvers.sparse_signals import SparseSignals
+from heatgraph.solvers.stages import rough_enough, solve_by_stages
 
 TAU = np.array([2.5, 4.0])
 ALPHA, BETA = 0.1, 1e-3  # of the sources' size, which is 1; of the energy a node
@@ -101,31 +101,38 @@ def best_f(graph, candidates, w):
 
 
 def step(sizes=(500, 1000, 2000), m=500):
-    """Seconds of one evaluation of value and gradients, the sources of the last one at hand."""
+    """Seconds of one evaluation of value and gradients, the sources of the last one at hand.
+
+    On the way of a fit, 15 steps in, with the atoms that the fit has there; and with those it ends
+    with, on the graph that it ends with.
+    """
     for n in sizes:
         _, X, candidates, w = problem(n, m, neighbours=15)
-        (dense, local), (free, ensemble) = engines(X, candidates, reach=reach_of(n))
-        fit = solve_heat(free, ensemble, w, TAU, learn_scales=False, max_iter=15, tol=1e-9)
-        times = {}
-        for atoms in ("unit", "raw"):
-            plain = replace(dense, atoms=ATOMS[atoms])
-            times["dense", atoms] = _evaluations(plain, local, fit.w, n)
-            for dtype in (np.float64, np.float32):
-                _, (objective, blocks) = engines(
-                    X, candidates, dtype=dtype, atoms=atoms, reach=reach_of(n, dtype)
-                )
-                times[np.dtype(dtype).name, atoms] = _evaluations(objective, blocks, fit.w, n)
-            base = times["dense", atoms]
-            print(
-                f"  N = {n}, M = {m}, {atoms} atoms: dense {base:.3f} s; "
-                + "; ".join(
-                    f"{d} {times[d, atoms]:.3f} s, {base / times[d, atoms]:.1f} times faster"
-                    for d in ("float64", "float32")
-                )
-            )
+        _, (free, ensemble) = engines(X, candidates, reach=reach_of(n))
+        how = {"learn_scales": False, "tol": 0.05}
+        way = solve_by_stages(free, ensemble, w, TAU, max_iter=15, **how)
+        end = solve_by_stages(free, ensemble, way.w, TAU, max_iter=100, codes=way.codes, **how)
+        for name, fit in (("on the way", way), ("at the end", end)):
+            print(f"  N = {n}, M = {m}, {name}, residual {fit.residual:.2g}")
+            for atoms in ("unit", "raw") if fit is way else ("unit",):
+                (dense, local), _ = engines(X, candidates, atoms=atoms)
+                base = _evaluations(dense, local, fit.w, n)
+                told = [f"    {atoms} atoms: dense {base:.3f} s"]
+                for dtype in (np.float64, np.float32):
+                    _, (objective, blocks) = engines(
+                        X, candidates, dtype=dtype, atoms=atoms, reach=reach_of(n, dtype)
+                    )
+                    if fit is way:
+                        objective = rough_enough(objective, fit.residual)
+                    seconds = _evaluations(objective, blocks, fit.w, n)
+                    told.append(
+                        f"{np.dtype(dtype).name} {seconds:.3f} s, {base / seconds:.1f} times "
+                        f"faster (atoms above {objective.reach:g})"
+                    )
+                print("; ".join(told), flush=True)
 
 
-def _evaluations(objective, ensemble, w, n, repeats=3):
+def _evaluations(objective, ensemble, w, n, repeats=5):
     codes = ensemble.silence(2 * n)
     best = np.inf
     for k in range(repeats + 1):

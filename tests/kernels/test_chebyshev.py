@@ -71,8 +71,8 @@ def test_diffusion_its_adjoint_and_its_gradient(tol, error):
     n, rng, A = layout.n_nodes, np.random.default_rng(1), layout.operator(w)
     p = heat_polynomial(TAU, 1.0 / A.inverse, tol)
     H, R = blocks(rng, 2, n), blocks(rng, n)
-    B, V = blocks(rng, n, p.degree + 1), blocks(rng, n, p.degree + 1)
-    clenshaw(A, p.c, H, B)
+    B, V, near = blocks(rng, n, p.degree + 1), blocks(rng, n, p.degree + 1), blocks(rng, n, 3)
+    clenshaw(A, p.c, H, B, near)
     Y = B[:, 0].copy()
     E = [kernel.operator(t)[np.ix_(layout.order, layout.order)] for t in TAU]
     expected = E[0] @ H[0] + E[1] @ H[1]
@@ -80,13 +80,13 @@ def test_diffusion_its_adjoint_and_its_gradient(tol, error):
     # <R, E H> = <E R, H>: the dot test, to rounding, whatever the tolerance.
     there = 0.0
     for s in range(2):
-        clenshaw(A, p.c[:, s : s + 1].copy(), R[None], V)
+        clenshaw(A, p.c[:, s : s + 1].copy(), R[None], V, near)
         there += np.vdot(V[:, 0], H[s])
     assert np.vdot(R, Y) == pytest.approx(there, rel=1e-12)
 
-    V[:, 0] = R
+    near[:, 0] = R
     g, modes = np.zeros(layout.candidates.n_edges), np.zeros((p.degree + 1, 2))
-    bilinear_gradient(A, layout.upper, B, V, 1.0, g, H, modes)
+    bilinear_gradient(A, layout.upper, B, V, near, 1.0, g, H, modes)
     U = kernel.U[layout.order]
     P = np.stack([U.T @ (R @ H[s].T) @ U for s in range(2)])
     exact = layout.candidates.adjoint(kernel.adjoint_derivative(TAU, P))
@@ -104,8 +104,7 @@ def test_the_gradient_is_that_of_the_polynomial_by_finite_differences():
     a = 1.0 / layout.operator(w).inverse
     p = heat_polynomial(TAU, a, 1e-3)  # coarse: the gradient is exact for it all the same
     H, R = blocks(rng, 2, n), blocks(rng, n)
-    B, V = blocks(rng, n, p.degree + 1), blocks(rng, n, p.degree + 1)
-    V[:, 0] = R
+    B, V, near = blocks(rng, n, p.degree + 1), blocks(rng, n, p.degree + 1), blocks(rng, n, 3)
 
     def operator(weights):
         # The interval is held, as the polynomial is.
@@ -117,13 +116,14 @@ def test_the_gradient_is_that_of_the_polynomial_by_finite_differences():
         )
 
     def value(weights):
-        clenshaw(operator(weights), p.c, H, B)
+        clenshaw(operator(weights), p.c, H, B, near)
         return float(np.vdot(R, B[:, 0]))
 
     value(w)
     g = np.zeros(w.size)
     none = np.zeros((p.degree + 1, 0))
-    bilinear_gradient(operator(w), layout.upper, B, V, 1.0, g, H, none)
+    near[:, 0] = R
+    bilinear_gradient(operator(w), layout.upper, B, V, near, 1.0, g, H, none)
     for e in np.flatnonzero(w)[:5]:
         step = np.zeros(w.size)
         step[e] = 1e-6
@@ -140,6 +140,7 @@ def test_single_precision_agrees():
         A = layout.operator(w, dtype)
         p = heat_polynomial(TAU, 1.0 / A.inverse, 1e-6)
         B = np.empty((layout.n_nodes, p.degree + 1, WIDTH), dtype)
-        clenshaw(A, p.c.astype(dtype), H.astype(dtype), B)
+        near = np.empty((layout.n_nodes, 3, WIDTH), dtype)
+        clenshaw(A, p.c.astype(dtype), H.astype(dtype), B, near)
         out[dtype] = B[:, 0]
     assert np.abs(out[np.float64] - out[np.float32]).max() <= 1e-5

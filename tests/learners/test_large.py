@@ -200,7 +200,7 @@ class TestLarge:
                 raise KeyboardInterrupt
             return solve_heat(*arguments, **how)
 
-        monkeypatch.setattr("heatgraph.solvers.certify.solve_heat", stop)
+        monkeypatch.setattr("heatgraph.solvers.certify.solve_by_stages", stop)
         monkeypatch.setattr(large, "GAP", 1e-5)
         model = learn("sparse", problem[1], candidates="all", penalty="l1")
         assert len(calls) == 2

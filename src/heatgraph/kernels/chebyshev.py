@@ -177,39 +177,39 @@ def times_row(A: Operator, X: Block, n_terms: int, k: int, i: int) -> Any:
 
 
 @_compiled
-def clenshaw(A: Operator, c: Block, H: Block, B: Block) -> None:
+def clenshaw(A: Operator, c: Block, H: Block, B: Block, near: Block) -> None:
     """``B_0 = sum_s p_s(L) H_s`` of sources ``H`` (S, N, W), one recurrence for all scales.
 
     ``B_k = sum_s c_ks H_s + 2 A B_{k+1} - B_{k+2}``, with one ``A`` for ``k = 0``; all are kept in
-    ``B`` (N, K + 1, W), for the gradient.
+    ``B`` (N, K + 1, W), for the gradient.  ``near`` (N, 3, W) has the last three, close together.
     """
     K, S, N = c.shape[0] - 1, H.shape[0], B.shape[0]
-    terms, sources, n_terms = B.reshape(-1), H.reshape(-1), B.shape[1]
+    terms, last, sources = B.reshape(-1), near.reshape(-1), H.reshape(-1)
     zero, one = H.dtype.type(0.0), H.dtype.type(1.0)
     for k in range(K, -1, -1):
         times = one if k == 0 else one + one
         for i in range(N):
             row = fill(zero)
             if k < K:
-                row = plus_scaled(row, times, times_row(A, terms, n_terms, k + 1, i))
+                row = plus_scaled(row, times, times_row(A, last, 3, (k + 1) % 3, i))
             for s in range(S):
                 row = plus_scaled(row, c[k, s], load(sources, (s * N + i) * WIDTH))
             if k + 2 <= K:
-                row = minus(row, load(terms, (i * n_terms + k + 2) * WIDTH))
-            store(terms, (i * n_terms + k) * WIDTH, row)
+                row = minus(row, load(last, (3 * i + (k + 2) % 3) * WIDTH))
+            store(last, (3 * i + k % 3) * WIDTH, row)
+            store(terms, (i * (K + 1) + k) * WIDTH, row)
 
 
 @_compiled
 def ascend(A: Operator, k: int, V: Block) -> None:
-    """``V_k = T_k V_0`` from the two terms before it; ``V`` (N, n, W), where ``n = 3`` turning."""
-    n = V.shape[1]
+    """``V_k = T_k V_0`` from the two terms before it, ``V`` (N, 3, W) turning."""
     terms = V.reshape(-1)
-    now, last, before = k % n, (k - 1) % n, (k - 2) % n
+    now, last, before = k % 3, (k - 1) % 3, (k - 2) % 3
     for i in range(V.shape[0]):
-        row = times_row(A, terms, n, last, i)
+        row = times_row(A, terms, 3, last, i)
         if k > 1:
-            row = minus(plus(row, row), load(terms, (i * n + before) * WIDTH))
-        store(terms, (i * n + now) * WIDTH, row)
+            row = minus(plus(row, row), load(terms, (3 * i + before) * WIDTH))
+        store(terms, (3 * i + now) * WIDTH, row)
 
 
 @_compiled
@@ -243,6 +243,7 @@ def bilinear_gradient(
     edges: tuple[Ints, NDArray[np.int32], Ints],
     B: Block,
     V: Block,
+    near: Block,
     factor: float,
     g: Array,
     H: Block,
@@ -251,20 +252,22 @@ def bilinear_gradient(
     """Add ``factor`` times the gradient in ``w`` of ``<R, sum_s p_s(L(w)) H_s>`` to ``g`` (E,).
 
     ``(1 / a) sum_k f_k <B_k[i] - B_k[j], T_{k-1} R [i] - T_{k-1} R [j]>`` for the edge (i, j), with
-    ``B`` as `clenshaw` left it, ``f_1 = 1`` and 2 for the others.  ``R`` is the first term of ``V``
-    (N, K + 1, W), the others are found here.  ``moments[k, s]`` grows by ``<T_k R, H_s>``: what the
-    gradient in the scales is made of.
+    ``B`` as `clenshaw` left it, ``f_1 = 1`` and 2 for the others.  ``R`` is the first term of
+    ``near`` (N, 3, W); ``V``, as large as ``B``, is to work on.  ``moments[k, s]`` grows by
+    ``<T_k R, H_s>``: what the gradient in the scales is made of.
     """
     N, n_terms = V.shape[0], V.shape[1]
-    for k in range(1, n_terms):
-        ascend(A, k, V)
-    _edge_sums(edges[0], edges[1], edges[2], B, V, factor * A.inverse, g)
-    terms, sources = V.reshape(-1), H.reshape(-1)
+    terms, last, sources = V.reshape(-1), near.reshape(-1), H.reshape(-1)
     zero = V.dtype.type(0.0)
-    for s in range(moments.shape[1]):
-        for k in range(n_terms):
+    for k in range(n_terms):
+        if k > 0:
+            ascend(A, k, near)
+        for i in range(N):
+            store(terms, (i * n_terms + k) * WIDTH, load(last, (3 * i + k % 3) * WIDTH))
+        for s in range(moments.shape[1]):
             along = fill(zero)
             for i in range(N):
                 there = load(sources, (s * N + i) * WIDTH)
-                along = plus_product(along, load(terms, (i * n_terms + k) * WIDTH), there)
+                along = plus_product(along, load(last, (3 * i + k % 3) * WIDTH), there)
             moments[k, s] += total(along)
+    _edge_sums(edges[0], edges[1], edges[2], B, V, factor * A.inverse, g)

@@ -366,7 +366,7 @@ def heat_columns(
 
 def gradient_size(n_rows: int, K: int, S: int) -> int:
     """Numbers that `columns_gradient` works on."""
-    return (2 * (K + 1) + S) * (n_rows + 1) * WIDTH
+    return (2 * (K + 1) + S + 3) * (n_rows + 1) * WIDTH
 
 
 @_compiled
@@ -395,13 +395,15 @@ def columns_gradient(
     B = lent[: (K + 1) * size].reshape(n, K + 1, WIDTH)
     V = lent[(K + 1) * size : 2 * (K + 1) * size].reshape(n, K + 1, WIDTH)
     H = lent[2 * (K + 1) * size : (2 * (K + 1) + S) * size].reshape(S, n, WIDTH)
+    last = lent[(2 * (K + 1) + S) * size : (2 * (K + 1) + S + 3) * size].reshape(n, 3, WIDTH)
     H[:] = 0
-    V[:, 0] = 0
     for b in range(nodes.size):
-        V[position[nodes[b]], 0, b] = 1.0
         for s in range(S):
             for r in range(rows.size):
                 H[s, r, b] = P[b, s, r]
-    clenshaw(local, c, H, B)
-    bilinear_gradient(local, near, B, V, 1.0, g, H, modes)
+    clenshaw(local, c, H, B, last)
+    last[:, 0] = 0
+    for b in range(nodes.size):
+        last[position[nodes[b]], 0, b] = 1.0
+    bilinear_gradient(local, near, B, V, last, 1.0, g, H, modes)
     position[rows] = -1

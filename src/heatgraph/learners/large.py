@@ -26,12 +26,12 @@ from heatgraph.solvers.certify import (
     with_pairs,
 )
 from heatgraph.solvers.coding import Coding
-from heatgraph.solvers.heat import solve_heat
 from heatgraph.solvers.keeping import FORGETFUL, Keeper
 from heatgraph.solvers.majorise import PENALTIES, ROUNDS
 from heatgraph.solvers.neighbourhoods import LANES
 from heatgraph.solvers.result import Monitor, Solution, Status, better_of
 from heatgraph.solvers.sparse_signals import SparseSignals, absolute, as_rows
+from heatgraph.solvers.stages import solve_by_stages
 
 __all__ = [
     "GAP",
@@ -52,8 +52,8 @@ ROUNDS_OF_PRICING = 12
 ENTRIES = 50_000_000  # sources beyond this are kept sparse
 # The least heat that an atom holds, by the most nodes of a graph.
 REACHES = {
-    np.dtype(np.float64): {500: 0.0, 3000: 1e-5, np.inf: 3e-4},
-    np.dtype(np.float32): {500: 0.0, 5000: 3e-4, np.inf: 1e-3},
+    np.dtype(np.float64): {300: 0.0, 3000: 1e-5, np.inf: 3e-4},
+    np.dtype(np.float32): {300: 0.0, 5000: 3e-4, np.inf: 1e-3},
 }
 TYPICAL_ROWS = 200  # that one atom reaches
 ENTRY = 40  # bytes of an entry of an atom, while atoms are put in order
@@ -129,7 +129,7 @@ def _from_starts(
     """The l1 fit; scales to start from are tried beside the usual start, as on the dense path."""
 
     def from_scales(start: Array, name: str) -> Solution:
-        return solve_heat(objective, ensemble, p.w, start, keeper=keeper.within(name), **how)
+        return solve_by_stages(objective, ensemble, p.w, start, keeper=keeper.within(name), **how)
 
     tau, usual = p.starts[0], first_scales(p.starts[0].size)
     if not p.learn_scales or not p.unit_atoms or np.array_equal(tau, usual):

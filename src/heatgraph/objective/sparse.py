@@ -74,11 +74,15 @@ class SparseAtoms(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Patch:
-    """Neighbouring nodes, and the rows where heat from them is above about a threshold."""
+    """Neighbouring nodes, and the rows where heat from them is above about a threshold.
+
+    Patches of one ``region`` are neighbours, too.
+    """
 
     nodes: Ints
     rows: Ints
     threshold: float
+    region: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,25 +204,26 @@ class SparseObjective:
         by = np.argsort(number, kind="stable").astype(np.int64)
 
         each = np.split(by, np.flatnonzero(np.diff(number[by])) + 1)
+        # Those numbered one after the other are near each other.
+        regions = [(k // PATCHES, each[k : k + PATCHES]) for k in range(0, len(each), PATCHES)]
         if self.reach == 0.0:
             everywhere = np.arange(N)
-            return tuple(Patch(nodes, everywhere, 0.0) for nodes in each)
+            return tuple(Patch(n, everywhere, 0.0, k) for k, near in regions for n in near)
 
         def reached(group: Any) -> list[Patch]:
             found = []
             lent = lend(N, self.dtype)
-            for near in group:
+            for region, near in group:
                 starts = np.cumsum([0, *map(len, near)])
                 how = float(tau.min()), float(tau.max()), self.reach, MOST_ROWS, self.layout.both
                 indptr, rows, kept = reached_rows(
                     operator, np.concatenate(near), starts, *how, lent
                 )
                 parts = np.split(rows, indptr[1:-1])
-                found += [Patch(*one) for one in zip(near, parts, kept.tolist(), strict=True)]
+                each = zip(near, parts, kept.tolist(), strict=True)
+                found += [Patch(*patch, region) for patch in each]
             return found
 
-        # Those numbered one after the other are near each other.
-        regions = [each[k : k + PATCHES] for k in range(0, len(each), PATCHES)]
         parts = run_threads(reached, in_groups(regions), self.n_threads)
         return tuple(patch for part in parts for patch in part)
 

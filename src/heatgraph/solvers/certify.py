@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from heatgraph.objective.pricing import Prices, price
 from heatgraph.objective.sparse import SparseObjective
-from heatgraph.solvers.heat import solve_heat
 from heatgraph.solvers.keeping import FORGETFUL, Keeper
-from heatgraph.solvers.result import Monitor, Progress, Solution, Status
+from heatgraph.solvers.result import Monitor, Solution, Status
 from heatgraph.solvers.sparse_signals import SparseSignals
+from heatgraph.solvers.stages import later, rough_enough, solve_by_stages
 
 __all__ = ["Certified", "price_all", "price_tangent", "solve_priced", "with_pairs"]
 
@@ -27,7 +27,6 @@ FINE = 1e-5  # a certificate needs atoms that leave out no more heat than this
 SETTLED = 0.5  # share of the gap to which the fit on the candidates settles before pairs are priced
 # While pairs promise far more than the gap: the share of it to which the fit settles in between.
 MEANWHILE = 0.1
-NEARLY = 2.0  # times the gap: rounds that settle as far as this need the fine atoms, too
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,8 +106,8 @@ def solve_priced(
         finest = max(tol, SETTLED * gap)
         settled = max(finest, MEANWHILE * promised)
         try:
-            solution = solve_heat(
-                _fine(objective) if settled <= NEARLY * gap else objective,
+            solution = solve_by_stages(
+                rough_enough(_fine(objective), settled),
                 ensemble,
                 w,
                 tau,
@@ -116,7 +115,7 @@ def solve_priced(
                 max_iter=max(1, max_iter - done),
                 tol=settled,
                 codes=codes,
-                monitor=None if monitor is None else _later(monitor, done, max_iter),
+                monitor=None if monitor is None else later(monitor, done, max_iter),
                 keeper=keeper.within(f"priced{k}"),
             )
         except KeyboardInterrupt:
@@ -152,10 +151,3 @@ def solve_priced(
         status = Status.MAX_ITER  # it had only settled as far as the prices asked for
     solution = replace(solution, objective=np.concatenate(histories), n_iter=done, status=status)
     return Certified(solution, objective, ensemble, float(reached))
-
-
-def _later(monitor: Monitor, done: int, max_iter: int) -> Monitor:
-    def report(step: Progress) -> None:
-        monitor(replace(step, iteration=step.iteration + done, max_iter=max_iter))
-
-    return report

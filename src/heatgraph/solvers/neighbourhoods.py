@@ -32,6 +32,7 @@ LANES = 32  # signals in a block
 WHOLE = 80  # atoms of a working set that is solved at once
 CORE = 24  # of a neighbourhood in a larger one, to which those near it are added
 STRONG = 0.25  # squared cosine between atoms, from which on they are near
+TILE = 16  # rows that are transposed together
 TURNS = 30  # of the neighbourhoods, at most
 SHARE = 0.5  # of the largest excess around it, from which on an atom enters
 ROUNDING = 1e-8  # of the size of a signal: correlations below this are taken for zero
@@ -80,7 +81,7 @@ def correlate_block(atoms: SparseAtoms, R: Block, Q: Block) -> None:
 @_compiled
 def code_block(
     atoms: SparseAtoms,
-    patch: Ints,
+    region: Ints,
     a: Array,
     H: Array,
     observed: Bools,
@@ -93,28 +94,26 @@ def code_block(
     """Let atoms into the working sets of the signals of a block, and solve on them.
 
     ``H`` (W, S N) and ``R`` (N, W) hold the codes and what they leave; ``Q`` the correlations of
-    that.  ``a`` (1 or W, S N) are the penalties, ``patch`` (S N,) says which atoms are neighbours.
+    that.  ``a`` (1 or W, S N) are the penalties, ``region`` (S N,) says which atoms are neighbours.
     A signal is no longer ``open_`` once no correlation leaves the set where its codes are optimal
     by more than ``tol``, relative to the largest penalty, and than rounding, relative to the size
     of the signal (``size``).  Returns how many still are.
     """
     K = H.shape[1]
-    best = np.zeros(patch.max() + 1)
-    lent, place, now = np.zeros(K), np.full(K, -1), np.empty(K)
+    best = np.zeros(region.max() + 1)
+    lent, place, by_signal = np.zeros(K), np.full(K, -1), _transposed(Q, H.shape[0])
     n_open = 0
     for m in range(H.shape[0]):
         if not open_[m]:
             continue
-        row = a[m if a.shape[0] > 1 else 0]
-        for k in range(K):
-            now[k] = Q[k, m]
-        worst = _excesses(now, row, H[m], patch, best)
+        row, now = a[m if a.shape[0] > 1 else 0], by_signal[m]
+        worst = _excesses(now, row, H[m], region, best)
         least = tol * 0.5 * row.max() + ROUNDING * size[m]
         if worst <= least:
             open_[m] = False
             continue
         n_open += 1
-        chosen = _working_set(now, row, H[m], patch, best, least)
+        chosen = _working_set(now, row, H[m], region, best, least)
         gram = _gram(atoms, chosen, observed, m, R.shape[0], place)
         h, bound, q = np.empty(chosen.size), np.empty(chosen.size), np.empty(chosen.size)
         for k in range(chosen.size):
@@ -132,6 +131,17 @@ def code_block(
 
 
 @_compiled
+def _transposed(Q: Block, W: int) -> Array:
+    """The first columns as rows, a few at a time, so that each cache line is read once."""
+    rows = np.empty((W, Q.shape[0]))
+    for start in range(0, Q.shape[0], TILE):
+        for m in range(W):
+            for k in range(start, min(start + TILE, Q.shape[0])):
+                rows[m, k] = Q[k, m]
+    return rows
+
+
+@_compiled
 def _excess(q: float, a: float, h: float) -> float:
     """How far a correlation is from ``sign(h) a / 2``, or leaves [-a/2, a/2] where h is zero."""
     if h > 0.0:
@@ -142,26 +152,26 @@ def _excess(q: float, a: float, h: float) -> float:
 
 
 @_compiled
-def _excesses(q: Array, a: Array, h: Array, patch: Ints, best: Array) -> float:
-    """The largest of all, and of the silent atoms of every patch."""
+def _excesses(q: Array, a: Array, h: Array, region: Ints, best: Array) -> float:
+    """The largest of all, and of the silent atoms of every region."""
     best[:] = 0.0
     worst = 0.0
     for k in range(h.size):
         off = _excess(q[k], a[k], h[k])
         worst = max(worst, off)
-        if h[k] == 0.0 and off > best[patch[k]]:
-            best[patch[k]] = off
+        if h[k] == 0.0 and off > best[region[k]]:
+            best[region[k]] = off
     return worst
 
 
 @_compiled
-def _working_set(q: Array, a: Array, h: Array, patch: Ints, best: Array, least: float) -> Ints:
-    """The support, and of the silent atoms that exceed their penalty the foremost of each patch."""
+def _working_set(q: Array, a: Array, h: Array, region: Ints, best: Array, least: float) -> Ints:
+    """The support, and of silent atoms that exceed their penalty the foremost of each region."""
     chosen = np.empty(h.size, np.int64)
     n = 0
     for k in range(h.size):
         excess = abs(q[k]) - 0.5 * a[k]
-        if h[k] != 0.0 or excess > max(0.1 * least, SHARE * best[patch[k]]):
+        if h[k] != 0.0 or excess > max(0.1 * least, SHARE * best[region[k]]):
             chosen[n] = k
             n += 1
     return chosen[:n].copy()

@@ -98,7 +98,7 @@ class SparseSignals:
         """The sources of every signal, and what they leave unexplained (M, N)."""
         R = np.empty_like(self.rows)
         penalty = objective.alpha * D.omega.T.reshape(1, -1)
-        patch = _patch_of_atoms(D)
+        region = _region_of_atoms(D)
 
         def coded(block: slice) -> tuple[NDArray[np.int64], NDArray[np.int64], Array]:
             H = as_rows(start, block, D.n_atoms, 0.0)
@@ -112,12 +112,11 @@ class SparseSignals:
             for _ in range(ROUNDS):
                 correlate_block(D.atoms, left, Q)
                 if not code_block(
-                    D.atoms, patch, a, H, self.observed[block], left, Q, open_, size, tol
+                    D.atoms, region, a, H, self.observed[block], left, Q, open_, size, tol
                 ):
                     break
             R[block] = left[:, : len(H)].T
-            signal, where = np.nonzero(H)
-            return np.bincount(signal, minlength=len(H)), where, H[signal, where]
+            return _collect(H)
 
         parts = run_threads(coded, self._blocks, self.n_threads)
         indptr = np.zeros(self.n_signals + 1, np.int64)
@@ -222,12 +221,12 @@ class SparseSignals:
         return codes
 
 
-def _patch_of_atoms(D: SparseDictionary) -> NDArray[np.int64]:
-    """Which patch every atom starts in (S N,)."""
+def _region_of_atoms(D: SparseDictionary) -> NDArray[np.int64]:
+    """In which region every atom starts (S N,)."""
     S, N = D.omega.shape
     number = np.empty(N, np.int64)
-    for k, patch in enumerate(D.patches):
-        number[patch.nodes] = k
+    for patch in D.patches:
+        number[patch.nodes] = patch.region
     return np.repeat(number, S)
 
 
@@ -244,6 +243,23 @@ def _fill(indptr: NDArray[np.int64], where: NDArray[np.int64], what: Array, rows
     for m in range(indptr.size - 1):
         for p in range(indptr[m], indptr[m + 1]):
             rows[m, where[p]] = what[p]
+
+
+@numba.njit(cache=True, nogil=True, fastmath=False)
+def _collect(rows: Array) -> tuple[NDArray[np.int64], NDArray[np.int64], Array]:
+    """How many entries of each row are not zero, where they are, and what."""
+    counts = np.zeros(len(rows), np.int64)
+    for m in range(len(rows)):
+        for k in range(rows.shape[1]):
+            counts[m] += rows[m, k] != 0.0
+    where, what = np.empty(counts.sum(), np.int64), np.empty(counts.sum())
+    n = 0
+    for m in range(len(rows)):
+        for k in range(rows.shape[1]):
+            if rows[m, k] != 0.0:
+                where[n], what[n] = k, rows[m, k]
+                n += 1
+    return counts, where, what
 
 
 def absolute(codes: Codes, discount: Codes | None, n_atoms: int) -> Array:
