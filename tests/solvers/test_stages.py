@@ -76,7 +76,7 @@ def watched(monkeypatch: pytest.MonkeyPatch, stop_at: int = -1) -> list[tuple[fl
 def test_ends_where_fine_atoms_alone_end(problem, monkeypatch):
     seen = watched(monkeypatch)
     staged, whole = solve(problem), solve(problem, solve_heat)
-    assert seen == [(1e-3, 0.5), (3e-4, 0.05), (FINE, 1e-3)]
+    assert seen == [(1e-3, 0.03), (3e-4, 0.003), (FINE, 1e-3)]
     assert staged.status == whole.status == Status.CONVERGED
     assert staged.residual <= 1e-3
     assert staged.objective[-1] == pytest.approx(whole.objective[-1], rel=2e-3)
@@ -86,8 +86,8 @@ def test_ends_where_fine_atoms_alone_end(problem, monkeypatch):
 
 def test_stages_that_would_not_be_rougher_are_left_out(problem, monkeypatch):
     seen = watched(monkeypatch)
-    solve(problem, tol=0.2)
-    assert seen == [(1e-3, 0.5), (FINE, 0.2)]
+    solve(problem, tol=0.01)
+    assert seen == [(1e-3, 0.03), (FINE, 0.01)]
     seen.clear()
     objective, ensemble, w = problem
     exact = SparseObjective(objective.layout, 0.1, 1e-3, unit_atoms=True)
@@ -97,9 +97,9 @@ def test_stages_that_would_not_be_rougher_are_left_out(problem, monkeypatch):
 
 def test_as_rough_as_a_residual_allows(problem):
     objective = problem[0]
-    reaches = [rough_enough(objective, residual).reach for residual in (2.0, 0.5, 0.1, 0.01)]
+    reaches = [rough_enough(objective, residual).reach for residual in (1.0, 0.03, 0.02, 1e-3)]
     assert reaches == [1e-3, 1e-3, 3e-4, FINE]
-    assert rough_enough(problem[0], 0.5).layout is objective.layout
+    assert rough_enough(objective, 0.5).layout is objective.layout
 
 
 def test_iterations_are_counted_over_all_stages(problem):

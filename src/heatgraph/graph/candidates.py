@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numba
 import numpy as np
 from numpy.typing import NDArray
 
 __all__ = ["CandidateEdges"]
+
+AT_ONCE = 4096  # candidates whose rows are compared
 
 _compiled = numba.njit(cache=True, nogil=True, fastmath=False)
 
@@ -52,6 +55,15 @@ class CandidateEdges:
     def weights(self, L: NDArray[np.float64]) -> NDArray[np.float64]:
         """The weights on the candidates of a Laplacian, ``w_e = -L_ij``."""
         return -L[self.i, self.j]
+
+    def squared_distances(self, rows: NDArray[Any]) -> NDArray[np.float64]:
+        """``||rows_i - rows_j||^2`` (E,) between the ends of the candidates, some at a time."""
+        found = np.empty(self.n_edges)
+        for first in range(0, found.size, AT_ONCE):
+            some = slice(first, first + AT_ONCE)
+            apart = rows[self.i[some]] - rows[self.j[some]]
+            found[some] = np.einsum("em,em->e", apart, apart)
+        return found
 
     def adjoint(self, G: NDArray[np.float64]) -> NDArray[np.float64]:
         """The gradient in ``w`` of a function whose symmetric gradient in ``L`` is ``G``.

@@ -53,7 +53,7 @@ ENTRIES = 50_000_000  # sources beyond this are kept sparse
 # The least heat that an atom holds, by the most nodes of a graph.
 REACHES = {
     np.dtype(np.float64): {300: 0.0, 3000: 1e-5, np.inf: 3e-4},
-    np.dtype(np.float32): {300: 0.0, 5000: 3e-4, np.inf: 1e-3},
+    np.dtype(np.float32): {300: 0.0, np.inf: 3e-4},
 }
 TYPICAL_ROWS = 200  # that one atom reaches
 ENTRY = 40  # bytes of an entry of an atom, while atoms are put in order

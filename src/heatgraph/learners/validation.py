@@ -188,11 +188,7 @@ def start_near(candidates: CandidateEdges, X: Array) -> Array:
     largest degree sets what every step costs.
     """
     N, n = candidates.n_nodes, candidates.n_edges
-    rows = _directions(X)
-    distance = np.empty(n)
-    for part in np.array_split(np.arange(n), max(1, n // 100_000)):
-        difference = rows[candidates.i[part]] - rows[candidates.j[part]]
-        distance[part] = np.einsum("em,em->e", difference, difference)
+    distance = candidates.squared_distances(_directions(X))
     ends = np.concatenate([candidates.i, candidates.j])
     by = np.lexsort((np.concatenate([distance, distance]), ends))
     starts = np.searchsorted(ends[by], np.arange(N))

@@ -22,7 +22,7 @@ __all__ = ["Certified", "price_all", "price_tangent", "solve_priced", "with_pair
 
 Array = NDArray[np.float64]
 
-A_NODE = 4  # new candidates at one node in a round
+A_NODE = 12  # new candidates at one node in a round
 FINE = 1e-5  # a certificate needs atoms that leave out no more heat than this
 SETTLED = 0.5  # share of the gap to which the fit on the candidates settles before pairs are priced
 # While pairs promise far more than the gap: the share of it to which the fit settles in between.

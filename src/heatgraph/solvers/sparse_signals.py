@@ -34,7 +34,6 @@ Block = NDArray[Any]
 ROUNDS = 50  # of letting atoms in, at most
 # How far correlations may leave the set where codes are optimal, relative to the penalty.
 EXCESS = {np.dtype(np.float64): 1e-7, np.dtype(np.float32): 1e-4}
-PAIRS = 4096  # whose rows are compared together
 NOTHING_MISSING = np.empty((0, 0), dtype=np.bool_)
 
 
@@ -68,12 +67,8 @@ class SparseSignals:
         return [slice(m, m + LANES) for m in range(0, self.n_signals, LANES)]
 
     def contrasts(self, candidates: CandidateEdges) -> tuple[Array, float]:
-        X, found = self.signals.X, np.empty(candidates.n_edges)
-        for first in range(0, found.size, PAIRS):
-            some = slice(first, first + PAIRS)
-            apart = X[candidates.i[some]] - X[candidates.j[some]]
-            found[some] = np.einsum("em,em->e", apart, apart)
-        return found, float(np.einsum("nm,nm->", X, X))
+        X = self.signals.X
+        return candidates.squared_distances(X), float(np.einsum("nm,nm->", X, X))
 
     def silence(self, n_atoms: int) -> Codes:
         return Codes(np.zeros(self.n_signals + 1, np.int64), np.zeros(0, np.int64), np.zeros(0))

@@ -19,14 +19,16 @@ __all__ = ["later", "rough_enough", "solve_by_stages"]
 
 Array = NDArray[np.float64]
 
-# Residuals, and the least heat of atoms with which fits settle as far as that: measured on
-# geometric graphs of 2000 nodes, where the residual with atoms of 1e-5 was the same by a fifth.
-ROUGH = ((0.5, 1e-3), (0.05, 3e-4))
+# Residuals a thousand nodes, and the least heat of atoms with which fits settle as far as that.
+# Measured on geometric graphs of 2000 nodes, where the residual with atoms of 1e-5 was then much
+# the same; it is the promise of the best pair, times half the nodes.
+ROUGH = ((0.25, 1e-3), (0.025, 3e-4))
 
 
 def rough_enough(objective: SparseObjective, residual: float) -> SparseObjective:
     """The same with the roughest atoms that a fit can settle with, down to a residual."""
-    reach = max((reach for until, reach in ROUGH if until <= residual), default=0.0)
+    stages = _rough(objective)
+    reach = max((reach for until, reach in stages if until <= residual), default=0.0)
     return replace(objective, reach=max(reach, objective.reach)) if objective.reach else objective
 
 
@@ -82,9 +84,14 @@ def solve_by_stages(
     return solution
 
 
+def _rough(objective: SparseObjective) -> list[tuple[float, float]]:
+    thousands = objective.layout.n_nodes / 1000
+    return [(until * thousands, reach) for until, reach in ROUGH]
+
+
 def _stages(objective: SparseObjective, tol: float) -> Iterator[tuple[SparseObjective, float]]:
     """Objectives, the roughest first, and the residuals down to which they are to be used."""
-    for until, _ in ROUGH:
+    for until, _ in _rough(objective):
         rough = rough_enough(objective, until)
         if until > tol and rough.reach > objective.reach:
             yield rough, until
