@@ -310,7 +310,7 @@ def certificate():
         w,
         TAU,
         learn_scales=False,
-        max_iter=400,
+        max_iter=200,
         tol=1e-3,
         gap=GAP,
         n_rounds=15,
@@ -337,8 +337,8 @@ PARTS = {
     "step": step,
     "ten_thousand": ten_thousand,
     "hundred_thousand": hundred_thousand,
-    "certificate": certificate,
     "hubs": hubs,
+    "certificate": certificate,
 }
 
 
