@@ -20,7 +20,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import resource
 import subprocess
 import sys
 import tempfile
@@ -30,6 +29,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from benchmarks.memory import peak_bytes
 
 MEGABYTE = 2**20
 
@@ -133,7 +134,7 @@ def measure(kind: str, n_workers: int, n_nodes: int, n_signals: int, limit: int)
 
 
 def peak() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024.0
+    return peak_bytes() / MEGABYTE
 
 
 def run(*arguments: Any) -> dict[str, Any]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import resource
 import subprocess
 import sys
 import time
@@ -18,6 +17,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
+from benchmarks.memory import peak_bytes
 from heatgraph import Graph, LearnHeat
 from heatgraph.datasets import make_graph, make_heat_signals
 from heatgraph.graph import CandidateEdges
@@ -165,7 +165,7 @@ def fit_alone(n, m, kind, noise, learn_scales, max_iter, dtype, neighbours, tol,
         **scales,
     )
     X = X.astype(dtype)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+    before = peak_bytes() / 1e9
     start = time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
@@ -174,7 +174,7 @@ def fit_alone(n, m, kind, noise, learn_scales, max_iter, dtype, neighbours, tol,
     found = {
         "seconds": seconds,
         "before": before,
-        "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6,
+        "peak": peak_bytes() / 1e9,
         "status": str(model.status_),
         "n_iter": int(model.n_iter_),
         "residual": float(model.residual_),
@@ -293,7 +293,7 @@ def step_alone(n, m, engine):
     w *= 0.5 * n / w.sum()
     dense, free = engines(X, candidates, tol=1e-6, dtype=np.float32, reach=reach_of(n, np.float32))
     seconds = _evaluations(*(dense if engine == "dense" else free), w, n, repeats=2)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+    peak = peak_bytes() / 1e9
     print(json.dumps({"seconds": seconds, "peak": peak}))
 
 

@@ -134,3 +134,13 @@ def test_what_was_kept_is_the_whole(problem, monkeypatch):
     # Stopped before its end, the stages that were finished are not solved again.
     resumed = solve(problem, keeper=drawer)
     np.testing.assert_array_equal(resumed.objective, fit.objective)
+
+
+@pytest.mark.parametrize("max_iter", [0, 2, 5])
+def test_the_last_value_is_that_of_the_objective_itself(problem, max_iter):
+    objective, ensemble, _ = problem
+    fit = solve(problem, max_iter=max_iter, tol=1e-9)
+    D = objective.dictionary(fit.w, TAU)
+    _, moments = ensemble.code(objective, D, fit.codes, None)
+    assert fit.objective[-1] == pytest.approx(objective.value(D, fit.w, moments), rel=1e-9)
+    assert len(fit.objective) == fit.n_iter + 1

@@ -97,7 +97,9 @@ def pick(typing: Any, array: Any, index: Any) -> Any:
 @_defined
 def store(typing: Any, array: Any, start: Any, x: Any) -> Any:
     """``array[start:start + 8] = x``."""
-    if not (_is_flat(array) and isinstance(start, types.Integer) and x == Lanes(array.dtype)):
+    if not (_is_flat(array) and array.mutable and x == Lanes(array.dtype)):
+        return None
+    if not isinstance(start, types.Integer):
         return None
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -113,8 +115,8 @@ def _spread(builder: Any, scalar: Any) -> Any:
     """A number in every lane."""
     kind = ir.VectorType(scalar.type, LANES)
     first = builder.insert_element(ir.Constant(kind, ir.Undefined), scalar, ir.IntType(32)(0))
-    nowhere = ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)
-    return builder.shuffle_vector(first, ir.Constant(kind, ir.Undefined), nowhere)
+    of_first = ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)
+    return builder.shuffle_vector(first, ir.Constant(kind, ir.Undefined), of_first)
 
 
 @_defined

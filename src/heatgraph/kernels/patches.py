@@ -37,8 +37,8 @@ Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Block = NDArray[Any]
 Edges = tuple[Ints, NDArray[np.int32], Ints]
-# To follow heat on: twice `TOGETHER` zeros for each of N rows, and as many more numbers; which rows
-# heat spreads from, which it has come to, and -1 for each.
+# To follow heat on, for each of N rows: `TOGETHER` zeros, twice, to be left as they were; as many
+# numbers of any kind, whether heat spreads from it, which one it is; and -1, to be left so.
 Lent = tuple[Block, Block, Block, NDArray[np.bool_], Ints, NDArray[np.int32]]
 
 SPREADS = 0.3  # of the threshold, from which on a row heats its neighbours
@@ -137,7 +137,7 @@ def reached_rows(
 
     What a candidate edge of a hot row would bring is seen only if its other end is a row, too.
 
-    ``lent`` is a `Lent`, returned as it was.
+    ``lent`` is of :func:`lend`.
     """
     u, v, hottest, spreads, touched, position = lent
     a = 1.0 / A.inverse

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from heatgraph.graph import CandidateEdges, Graph
-from heatgraph.kernels.chebyshev import WIDTH
 from heatgraph.kernels.layout import Layout
 from heatgraph.learners.parameters import HeatParameters, first_scales
 from heatgraph.objective.heat import Signals
@@ -210,7 +209,7 @@ def memory_needed(p: HeatParameters) -> int:
     S, item = p.starts[0].size, np.dtype(p.dtype).itemsize
     signals = N * M * (16 + item)
     signals += N * M * item  # residuals
-    work = p.n_jobs * N * WIDTH * 8 * 4 * S
+    work = p.n_jobs * N * LANES * 8 * 4 * S
     rows = min(N, MOST_ROWS if _is_priced(p) else TYPICAL_ROWS)  # prices take finer atoms
     atoms = N * S * rows * ENTRY
     factors = 2 * 4 * RANK * N * M if _is_priced(p) else 0

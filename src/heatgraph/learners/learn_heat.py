@@ -140,7 +140,8 @@ class LearnHeat(ReportMixin, TransformerMixin, BaseEstimator):
         chunk at a time, when it is computed.
     objective_ : ndarray
         Its history, the start first and the final value last.  In the rounds of
-        ``penalty="log"`` it is that of the round's tangent, which lies above; the last value is
+        ``penalty="log"`` it is that of the round's tangent, which lies above; with
+        ``solver="sparse"`` it may rise a little where finer atoms take over.  The last value is
         the objective's own.
     status_ : str
         "converged", "certified", "max_iter", "stalled" or "interrupted".

@@ -98,16 +98,19 @@ def solve_priced(
     that came last had promised.
     """
     codes, done = None, 0
-    histories: list[Array] = []
+    history = np.empty(0)
     solution: Solution | None = None
     reached = np.inf
     promised = 1.0
     for k in range(n_rounds):
         finest = max(tol, SETTLED * gap)
         settled = max(finest, MEANWHILE * promised)
+        stage = _fine(objective)
+        if settled > finest:
+            stage = rough_enough(stage, settled)
         try:
             solution = solve_by_stages(
-                rough_enough(_fine(objective), settled),
+                stage,
                 ensemble,
                 w,
                 tau,
@@ -124,7 +127,7 @@ def solve_priced(
             # Before the round had a point of its own: the last one's has to do.
             solution, reached = replace(solution, status=Status.INTERRUPTED), float("nan")
             break
-        histories.append(solution.objective if not histories else solution.objective[1:])
+        history = np.append(history[:-1], solution.objective)
         done += solution.n_iter
         if solution.status is Status.INTERRUPTED:
             reached = float("nan")
@@ -135,6 +138,8 @@ def solve_priced(
             solution, reached = replace(solution, status=Status.INTERRUPTED), float("nan")
             break
         reached, promised = prices.gap, min(prices.gap, promised)
+        if solution.status is Status.STALLED and stage.reach > _fine(objective).reach:
+            promised = 0.0  # rough atoms hide what is left: no more of them
         if reached <= gap or done >= max_iter:
             break
         if settled == finest and not len(prices.pairs):
@@ -149,5 +154,5 @@ def solve_priced(
         status = Status.CERTIFIED
     elif status is Status.CONVERGED and solution.residual > tol:
         status = Status.MAX_ITER  # it had only settled as far as the prices asked for
-    solution = replace(solution, objective=np.concatenate(histories), n_iter=done, status=status)
+    solution = replace(solution, objective=history, n_iter=done, status=status)
     return Certified(solution, objective, ensemble, float(reached))

@@ -40,7 +40,7 @@ class Curvature:
     metric: the diagonal of the matrix before anything is remembered.
 
     The pairs are rows of ``room``, which later ones are appended to: what is remembered here is
-    never written again.
+    never written again, as long as a memory is continued only once.
     """
 
     metric: Array

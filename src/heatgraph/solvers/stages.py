@@ -45,14 +45,19 @@ def solve_by_stages(
     monitor: Monitor | None = None,
     keeper: Keeper = FORGETFUL,
 ) -> Solution:
-    """As `solve_heat`, with rougher atoms than the objective has as long as these will do."""
+    """As `solve_heat`, with rougher atoms than the objective has as long as these will do.
+
+    The history may rise a little where one stage gives way to the next, whose atoms hold more.
+    """
     kept = recall(keeper, objective, ensemble)
     if kept is not None:
         return kept
     solution: Solution | None = None
-    histories: list[Array] = []
+    history = np.empty(0)
     done = 0
     for stage, until in _stages(objective, tol):
+        if done >= max_iter and done > 0 and stage is not objective:
+            continue  # the last one still says what the residual is
         try:
             solution = solve_heat(
                 stage,
@@ -72,13 +77,13 @@ def solve_by_stages(
             # Before the stage had a point of its own: the last one's has to do.
             solution = replace(solution, status=Status.INTERRUPTED)
             break
-        histories.append(solution.objective if not histories else solution.objective[1:])
+        history = np.append(history[:-1], solution.objective)
         done += solution.n_iter
         w, tau, codes = solution.w, solution.tau, solution.codes
         if solution.status is Status.INTERRUPTED:
             break
     assert solution is not None  # for the type checker: there is a stage
-    solution = replace(solution, objective=np.concatenate(histories), n_iter=done)
+    solution = replace(solution, objective=history, n_iter=done)
     if solution.status is not Status.INTERRUPTED:
         keep_solution(keeper, solution, ensemble)
     return solution
