@@ -313,7 +313,7 @@ def certificate():
         max_iter=200,
         tol=1e-3,
         gap=GAP,
-        n_rounds=15,
+        n_rounds=6,
     )
     true = edge_scores(graph, _as_graph(candidates, np.ones(candidates.n_edges))).recall
     after = edge_scores(graph, _as_graph(fit.objective.candidates, fit.solution.w)).recall
