@@ -62,7 +62,8 @@ def _check_learn_heat(model: Any) -> None:
         raise ValueError(f"its atoms are {model.atoms!r}, not one of {', '.join(ATOMS)}")
     if model.penalty not in ("auto", *PENALTIES):
         raise ValueError(f"its penalty is {model.penalty!r}, not one of {', '.join(PENALTIES)}")
-    if (model.scales_ < 0).any() or not model.alpha_ >= 0 or not model.beta_ >= 0:
+    penalties = model.alpha_, model.beta_, model.predicting_alpha_
+    if (model.scales_ < 0).any() or not all(penalty >= 0 for penalty in penalties):
         raise ValueError("its scales or penalties are negative")
     if not isinstance(model.n_jobs, int | None):
         raise ValueError(f"its n_jobs is {model.n_jobs!r}, not a number")
@@ -93,11 +94,12 @@ KINDS = {
             "n_iter_": int,
             "alpha_": float,
             "beta_": float,
+            "predicting_alpha_": float,
             "cut_": float,
             "certificate_": float,
         },
         check=_check_learn_heat,
-        tables=("selection_",),
+        tables=("selection_", "stretches_"),
     ),
     "SmoothGraph": Kind(
         SmoothGraph,
@@ -388,8 +390,10 @@ def _assemble(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Any:
         setattr(model, name, arrays[name].copy())
     if not model.laplacian_.size:
         model.laplacian_ = sp.csr_array(model.weights_.laplacian())
+    # Models of before there was a choice predict with the alpha that they were fitted with.
+    numbers = {"predicting_alpha_": header["numbers"].get("alpha_"), **header["numbers"]}
     for name, type_ in kind.numbers.items():
-        setattr(model, name, _read_number(name, header["numbers"].get(name), type_))
+        setattr(model, name, _read_number(name, numbers.get(name), type_))
     for name in kind.tables:
         setattr(model, name, _decode_table(name, header.get("tables", {}).get(name)))
     model.status_ = _read_status(header["status"])

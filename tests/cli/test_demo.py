@@ -22,7 +22,7 @@ def test_demo(run, demo_folder):
     assert tuple(summary["scores"]) == EdgeScores._fields
     assert summary["scores"]["f_measure"] > 0.9
     assert summary["new_signals"]["share_located"] > 0.7
-    assert len(summary["files"]) == len(list(out.iterdir())) == 15
+    assert len(summary["files"]) == len(list(out.iterdir())) == 17
     # What it suggests to try works.
     done = run("sources", out, out / "new_signals.csv")
     assert "20 signals on 20 nodes" in done.stderr

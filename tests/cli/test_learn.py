@@ -12,6 +12,7 @@ import pytest
 
 from heatgraph.graph import Graph
 from heatgraph.learners import LearnHeat
+from heatgraph.selection.penalties import n_stretching
 from heatgraph.storage import load_model
 
 FILES = {
@@ -23,6 +24,8 @@ FILES = {
     "selection.csv",
     "selection.png",
     "sources.csv",
+    "stretches.csv",
+    "stretches.png",
     "summary.json",
 }
 
@@ -350,7 +353,7 @@ class TestCheckpoint:
             penalties, "walk_path", lambda *args: walked.append(args) or walk(*args)
         )
         run(*given)
-        assert len(walked) == 2  # of the three paths
+        assert len(walked) == 2 + n_stretching(3, False)  # of the three paths; then the scales
         assert not checkpoint.exists()
 
     def test_of_another_fit_is_refused(self, run, refused, signals, tmp_path, monkeypatch):

@@ -204,7 +204,8 @@ class Divided(LocalSignals):
     def error_products(self, folds, draws, trials, penalty):
         n_rows = 1 + max(trial.row for trial in trials)
         columns = [d.columns(0, d.n_signals) for d in draws]
-        return error_products(self.signals, folds, columns, trials, n_rows, penalty)
+        n_turns = draws[0].n_turns
+        return error_products(self.signals, folds, columns, trials, n_rows, penalty, n_turns)
 
 
 @pytest.mark.parametrize("is_small", [False, True])
@@ -243,7 +244,7 @@ def test_errors_of_a_part_do_not_depend_on_the_parts(signals, rng):
 
     trials = [Trial(k % 2, k // 2, OBJECTIVE, w, np.array([1.0 + k])) for k in range(4)]
     folds = rng.integers(0, 2, M).astype(np.int8)
-    draws = [Draws.next(rng, N, int((folds == k).sum())) for k in range(2)]
+    draws = [Draws.next(rng, N, int((folds == k).sum()), 3) for k in range(2)]
     whole = Divided(signals).error_products(folds, draws, trials, "log")
     shared, cut = (draws, "log"), 9  # three batches, and four
     first = signals.take(np.arange(cut)), folds[:cut], [0, 0]

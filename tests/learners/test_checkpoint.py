@@ -114,26 +114,28 @@ class TestResumes:
         assert killed > 3
         assert_same_bits(model, whole)
 
-    def test_the_choice_of_parameters_by_finished_paths(self, signals, path, monkeypatch):
+    @pytest.mark.parametrize("dying", [3, 10])  # of the paths to alpha, and of those to the scales
+    def test_the_choice_of_parameters_by_finished_paths(self, signals, path, monkeypatch, dying):
         settings = {"beta": 0.05, "n_scales": 1, "tol": 1e-3}
         whole = LearnHeat(**settings).fit(signals)
         walked = penalties.walk_path
         walks = []
 
-        def third_dies(*args):
+        def one_dies(*args):
             walks.append(args)
-            if len(walks) == 3:
+            if len(walks) == dying:
                 raise Killed
             return walked(*args)
 
-        monkeypatch.setattr(penalties, "walk_path", third_dies)
+        monkeypatch.setattr(penalties, "walk_path", one_dies)
         model = LearnHeat(**settings, checkpoint=path)
         with pytest.raises(Killed):
             model.fit(signals)
         model.fit(signals)
-        assert len(walks) == 4
+        assert len(walks) == 1 + penalties.FOLDS + penalties.n_stretching(len(signals), False)
         assert_same_bits(model, whole)
         assert model.selection_.equals(whole.selection_)
+        assert model.stretches_.equals(whole.stretches_)
 
     def test_after_ctrl_c(self, signals, whole, path, monkeypatch):
         monkeypatch.setattr(checkpoints, "EVERY", 1e9)

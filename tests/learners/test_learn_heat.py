@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from copy import deepcopy
+from copy import copy, deepcopy
 
 import joblib
 import numpy as np
@@ -152,8 +152,24 @@ class TestFit:
         table = chosen.selection_
         assert len(table) == len(ALPHAS) * len(BETAS)
         assert table["missed"].between(0.0, 1.0).all()
-        row = table[(table["alpha"] == chosen.alpha_) & (table["beta"] == chosen.beta_)]
+        row = table[(table["alpha"] == chosen.alpha_)].sort_values("missed").iloc[0]
+        then = chosen.stretches_
+        assert then["missed"].between(0.0, 1.0).all()
+        row = then[
+            (then["beta"] == chosen.beta_)
+            & np.isclose(then["stretch"] * row["scale1"], chosen.scales_[0])
+            & np.isclose(then["coding"] * chosen.alpha_, chosen.predicting_alpha_)
+        ]
         assert len(row) == 1
+
+    def test_hidden_entries_are_predicted_with_their_own_alpha(self, chosen, signals):
+        hidden = np.random.default_rng(0).random(signals.shape) < 0.25
+        gaps = np.where(hidden, np.nan, signals)
+        other = copy(chosen)
+        other.alpha_ = chosen.predicting_alpha_
+        assert np.array_equal(chosen.impute(gaps), other.impute(gaps), equal_nan=True)
+        filled = other.inverse_transform(other.transform(gaps))
+        assert np.array_equal(chosen.impute(gaps)[hidden], filled[hidden])
 
     def test_two_scales_are_told_apart(self):
         graph = make_graph("er", 10, random_state=1)

@@ -9,7 +9,7 @@ from heatgraph.datasets import make_graph, make_heat_signals
 from heatgraph.graph.candidates import CandidateEdges
 from heatgraph.objective.atoms import ATOMS
 from heatgraph.objective.heat import HeatObjective, Signals
-from heatgraph.selection.masked import hide_entries, prediction_errors
+from heatgraph.selection.masked import hide_by, hide_entries, prediction_errors, turns_for
 from heatgraph.solvers.heat import code_signals
 from heatgraph.solvers.majorise import code_log
 
@@ -63,6 +63,32 @@ class TestHiding:
     def test_every_entry_gets_its_turn(self, rng):
         part = hide_entries(Signals(np.ones((8, 4000))), 0.25, rng)
         assert part.hidden.mean(axis=1) == pytest.approx(np.full(8, 0.25), abs=0.03)
+
+    @pytest.mark.parametrize("missing", [0.0, 0.4])
+    def test_in_turns_every_entry_is_hidden_once_at_most(self, rng, signals, missing):
+        gone = rng.random((N, M)) < missing
+        some = Signals.from_missing(np.where(gone, np.nan, signals.X))
+        draws = rng.random((N, M))
+        part, first = hide_by(some, 0.25, draws, 4), hide_by(some, 0.25, draws)
+        times = part.hidden.reshape(N, 4, M).sum(axis=1)
+        assert times.max() == 1
+        assert not times[gone].any()
+        if not missing:
+            assert (times == 1).all()
+        assert np.array_equal(part.hidden[:, :M], first.hidden)
+        assert not (part.visible.observed & part.hidden).any()
+        assert part.n_signals == M
+        assert part.energy == pytest.approx((some.X**2 * times).sum(axis=0))
+        assert part.errors(np.zeros((N, 4 * M))) == pytest.approx(part.energy)
+
+    def test_a_signal_with_little_to_hide_has_fewer_turns(self, rng):
+        observed = np.arange(5)[:, None] < np.array([0, 1, 2])
+        part = hide_by(Signals(np.where(observed, 1.0, 0.0), observed), 0.25, rng.random((5, 3)), 4)
+        assert part.hidden.reshape(5, 4, 3).sum(axis=(0, 1)).tolist() == [0, 0, 2]
+
+    def test_many_entries_need_no_turns(self):
+        assert turns_for(20, 100, 0.25) == 4
+        assert turns_for(200, 1000, 0.25) == 1
 
     def test_same_seed_hides_the_same(self, signals):
         one, two = (hide_entries(signals, 0.25, np.random.default_rng(3)).hidden for _ in range(2))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -11,7 +13,17 @@ from heatgraph.datasets import make_graph, make_heat_signals
 from heatgraph.graph.candidates import CandidateEdges
 from heatgraph.objective.atoms import ATOMS
 from heatgraph.objective.heat import HeatObjective, Signals
-from heatgraph.selection.penalties import Choice, Grid, _chosen, _split, choose, units_of
+from heatgraph.selection.penalties import (
+    STRETCHES,
+    Choice,
+    Grid,
+    _chosen,
+    _split,
+    choose,
+    n_stretching,
+    stretched,
+    units_of,
+)
 
 N, M = 8, 30
 
@@ -58,7 +70,8 @@ class TestSplit:
         held = np.array([3, 8, 20])
         training, part = _split(Signals(X), held, rng)
         assert np.array_equal(training.X, np.delete(X, held, axis=1))
-        assert np.array_equal(part.visible.X + part.truth, X[:, held])
+        assert np.array_equal(part.visible.X + part.truth, np.tile(X[:, held], part.n_turns))
+        assert np.array_equal(part.energy, np.square(X[:, held]).sum(axis=0))  # each entry once
 
 
 @pytest.fixture(scope="module")
@@ -112,7 +125,9 @@ class TestChoose:
 
 def chosen(errors, grid, energy=None):
     """The choice from errors {(start, alpha, beta): (M,)}."""
-    rows = [{"start": s, "alpha": a, "beta": b, "n_edges": 1.0} for s, a, b in errors]
+    errors = {(*key, 1.0): error for key, error in errors.items()}
+    names = "start", "alpha", "beta", "coding"
+    rows = [dict(zip(names, key, strict=True)) | {"n_edges": 1.0} for key in errors]
     size = len(next(iter(errors.values())))
     return _chosen(grid, rows, errors, np.ones(size) if energy is None else energy)
 
@@ -169,6 +184,49 @@ class TestRule:
     def test_prediction_has_to_beat_chance(self, missed, standard_error, predicts):
         choice = Choice(0.1, 0.1, np.ones(1), missed, standard_error, pd.DataFrame())
         assert choice.predicts is predicts
+
+
+class TestStretching:
+    def test_it_is_what_predicts_that_counts(self, signals, choice):
+        """Scales that were learned far too small are stretched, others are not."""
+        for factor in (0.5, 2.0):
+            table = choice.table.assign(scale1=factor * choice.table["scale1"])
+            other = replace(choice, table=table)
+            held = stretched(other, True, lambda grid: search(signals, grid, learn_scales=False))
+            stretch = held.scales / other.learned_scales
+            assert (stretch > 1.2) if factor < 1.0 else (stretch == 1.0)
+            assert held.alpha == choice.alpha
+
+    def test_what_is_chosen_is_in_the_table(self, signals, choice):
+        told = []
+        held = stretched(
+            choice,
+            True,
+            lambda grid: search(
+                signals, grid, learn_scales=False, report=lambda *at: told.append(at)
+            ),
+        )
+        assert told[-1] == (n_stretching(M, True),) * 2
+        table = held.stretches
+        row = table[
+            (table["beta"] == held.beta)
+            & (table["scale1"] == held.scales[0])
+            & (table["coding"] == held.coding)
+        ].squeeze()
+        assert (row["missed"], row["standard_error"]) == (held.missed, held.standard_error)
+        assert row["stretch"] == pytest.approx(held.scales[0] / choice.learned_scales[0])
+        assert sorted(set(table["stretch"].round(9))) == pytest.approx(STRETCHES)
+        assert held.table is choice.table
+
+    def test_a_beta_that_was_given_stays(self, choice):
+        grids = []
+
+        def spy(grid):
+            grids.append(grid)
+            return replace(choice, scales=grid.starts[0])
+
+        assert stretched(choice, False, spy).beta == choice.beta
+        assert list(grids[0].betas) == [choice.beta]
 
 
 def test_an_interrupt_ends_the_choice(monkeypatch):

@@ -229,7 +229,8 @@ def _chosen(model: Any) -> dict[str, Any]:
             n_sources = np.count_nonzero(model.sources_)
             chosen["sources_per_signal"] = float(n_sources / len(model.sources_))
         if model.selection_ is not None:
-            chosen["predicted"] = 1.0 - float(model.selection_["missed"].min())
+            tried = model.selection_ if model.stretches_ is None else model.stretches_
+            chosen["predicted"] = 1.0 - float(tried["missed"].min())
     return chosen
 
 

@@ -20,7 +20,7 @@ from heatgraph.cli.tables import SignalTable
 from heatgraph.files import write_atomically, write_folder
 from heatgraph.graph import Graph
 from heatgraph.graph.convert import labels
-from heatgraph.plotting import plot_convergence, plot_graph, plot_selection
+from heatgraph.plotting import plot_convergence, plot_graph, plot_selection, plot_stretches
 from heatgraph.report import write_report
 from heatgraph.storage import save_model
 
@@ -49,6 +49,8 @@ OURS = (
     "signals.csv",
     "sources.csv",
     "sources.png",
+    "stretches.csv",
+    "stretches.png",
     "summary.json",
     "true_edges.csv",
 )
@@ -121,6 +123,11 @@ def write_fit(
             lambda ax: plot_selection(selection, ax, alpha=model.alpha_, beta=model.beta_),
             voice,
         )
+    stretches = getattr(model, "stretches_", None)
+    if stretches is not None:
+        stretches.to_csv(folder / "stretches.csv", index=False)
+        size = (6.0, 3.6)
+        draw(folder / "stretches.png", size, lambda ax: plot_stretches(stretches, ax), voice)
 
 
 def write_page(

@@ -393,7 +393,7 @@ def errors_of_part(
             columns = [
                 d.columns(int(a), int(n)) for d, a, n in zip(draws, first, counts, strict=True)
             ]
-            yield error_products(batch, some, columns, trials, n_rows, penalty)
+            yield error_products(batch, some, columns, trials, n_rows, penalty, draws[0].n_turns)
             first, start = first + counts, start + some.size
 
     return place.sum_up(products())

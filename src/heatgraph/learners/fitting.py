@@ -18,7 +18,7 @@ from heatgraph.objective.atoms import ATOMS
 from heatgraph.objective.heat import HeatObjective, Signals
 from heatgraph.selection.density import fit_for_edges
 from heatgraph.selection.elsewhere import choose_elsewhere
-from heatgraph.selection.penalties import Choice, Grid, choose
+from heatgraph.selection.penalties import Choice, Grid, choose, n_stretching, stretched
 from heatgraph.solvers.certify import Certified
 from heatgraph.solvers.ensemble import Ensemble, Objective, ensemble_of
 from heatgraph.solvers.heat import keep_solution, recall, solve_heat
@@ -31,6 +31,7 @@ from heatgraph.solvers.threads import bounded_blas
 __all__ = ["Fit", "fit_heat", "mean_around", "refit", "refit_resamples"]
 
 Array = NDArray[np.float64]
+Report = Callable[[int, int], None]  # paths done, and of how many
 
 AROUND = (0.5, 2.0)  # times the chosen alpha: the other fits whose mean says what is an edge
 BETA_RANGE = 1e3  # how far beta may go from its usual value to reach a number of edges
@@ -44,12 +45,13 @@ class Fit:
     objective: Objective
     choice: Choice | None
     large: Certified | None = None
+    learn_scales: bool = True
 
 
 def fit_heat(
     p: HeatParameters,
     monitor: Monitor | None,
-    report: Callable[[int, int], None] | None,
+    report: Report | None,
     *,
     beta_is_free: bool,
     keeper: Keeper = FORGETFUL,
@@ -64,9 +66,15 @@ def fit_heat(
     choice = None
     alpha, beta, tau = p.alphas[0], p.betas[0], p.starts[0]
     if p.grid is not None:
-        choice = _choose(p, p.grid, p.objective(alpha, beta), report, keeper.within("choice"))
-        alpha, beta = choice.alpha, choice.beta
+        stretch = p.learn_scales and p.unit_atoms and p.n_edges is None
+        M = ensemble_of(p.signals).n_signals
+        reports = _in_turn(report, n_stretching(M, beta_is_free) if stretch else 0)
+        choice = _choose(p, p.grid, p.objective(alpha, beta), reports[0], keeper.within("choice"))
         tau = next(start for start in p.starts if start.size == choice.n_scales)
+        if stretch:
+            choice = _stretch(p, choice, beta_is_free, reports[1], keeper.within("stretch"))
+            p, tau = replace(p, learn_scales=False), choice.scales
+        alpha, beta = choice.alpha, choice.beta
 
     def at(beta: float) -> Solution:
         return _solve(p, p.objective(alpha, beta), tau, monitor, keeper.within(f"beta {beta!r}"))
@@ -76,14 +84,44 @@ def fit_heat(
         beta, solution = fit_for_edges(at, count, p.n_edges, beta / BETA_RANGE, beta * BETA_RANGE)
     else:
         solution = at(beta)
-    return Fit(solution, p.objective(alpha, beta), choice)
+    return Fit(solution, p.objective(alpha, beta), choice, learn_scales=p.learn_scales)
+
+
+def _in_turn(report: Report | None, later: int) -> tuple[Report | None, Report | None]:
+    """Reports of two searches as one, of which the second has so many paths."""
+    if report is None:
+        return None, None
+    earlier = 0
+
+    def first(done: int, of: int) -> None:
+        nonlocal earlier
+        earlier = of
+        report(done, of + later)
+
+    return first, lambda done, of: report(earlier + done, earlier + of)
+
+
+def _stretch(
+    p: HeatParameters,
+    choice: Choice,
+    beta_is_free: bool,
+    report: Report | None,
+    keeper: Keeper,
+) -> Choice:
+    """The choice with scales that are to be held, see :func:`stretched`."""
+    held = replace(p, learn_scales=False)
+
+    def choose_among(grid: Grid) -> Choice:
+        return _choose(held, grid, p.objective(choice.alpha, choice.beta), report, keeper)
+
+    return stretched(choice, beta_is_free, choose_among)
 
 
 def _choose(
     p: HeatParameters,
     grid: Grid,
     objective: HeatObjective,
-    report: Callable[[int, int], None] | None,
+    report: Report | None,
     keeper: Keeper,
 ) -> Choice:
     how: dict[str, Any] = {
@@ -258,7 +296,7 @@ def refit(
         signals,
         0.5 * (fit.solution.w + p.w),
         fit.solution.tau,
-        learn_scales=p.learn_scales,
+        learn_scales=fit.learn_scales,
         max_iter=p.max_iter,
         tol=10.0 * p.tol,
     )
@@ -267,7 +305,7 @@ def refit(
         problem,
         signals,
         first,
-        learn_scales=p.learn_scales,
+        learn_scales=fit.learn_scales,
         max_iter=p.max_iter,
         tol=10.0 * p.tol,
     )

@@ -156,6 +156,12 @@ class LearnHeat(ReportMixin, TransformerMixin, BaseEstimator):
         The penalties used.
     selection_ : DataFrame or None
         All that was tried: ``missed`` is the share of hidden energy that was not predicted.
+    stretches_ : DataFrame or None
+        What the scales of that choice were then multiplied with, and the multiples ``coding`` of
+        alpha that hidden entries were predicted with.
+    predicting_alpha_ : float
+        The penalty with which :meth:`impute` and :meth:`score` find sources: ``alpha_``, or
+        less where that was seen to predict better.
     cut_ : float
         The weight at which ``graph_`` was cut.
 
@@ -297,12 +303,13 @@ class LearnHeat(ReportMixin, TransformerMixin, BaseEstimator):
         self.n_iter_ = solution.n_iter
         self.alpha_ = fit.objective.alpha * unit
         self.beta_ = per_square(fit.objective.beta, unit)
-        self.selection_ = None
+        self.selection_ = self.stretches_ = None
+        self.predicting_alpha_ = self.alpha_
         if fit.choice is not None:
-            table = fit.choice.table
-            self.selection_ = table.assign(
-                alpha=table["alpha"] * unit, beta=per_square(table["beta"], unit)
-            )
+            self.selection_ = _in_units(fit.choice.table, unit)
+            self.predicting_alpha_ = fit.choice.coding * self.alpha_
+            if fit.choice.stretches is not None:
+                self.stretches_ = _in_units(fit.choice.stretches, unit)
 
     def _cut_at(self, p: HeatParameters, w: Array) -> float:
         """The weight at which to cut; just above the heaviest that counts as noise."""
@@ -327,10 +334,13 @@ class LearnHeat(ReportMixin, TransformerMixin, BaseEstimator):
     def code(self, X: Any) -> SourceCodes:
         """The sources of signals on the learned graph, with the duality gap that each reached."""
         check_is_fitted(self)
+        return self._code(X, self.alpha_)
+
+    def _code(self, X: Any, alpha: float) -> SourceCodes:
         observations = check_signals(self, X, reset=False)
         unit = unit_of(observations)
         signals = Signals.from_missing(observations.T / unit)
-        coding = self._model().code(signals, self.alpha_ / unit)
+        coding = self._model().code(signals, alpha / unit)
         energy = signals.energy
         gap = np.divide(coding.gap, energy, out=np.zeros_like(energy), where=energy > 0.0)
         shape = (len(observations), self.scales_.size, self.n_features_in_)
@@ -380,7 +390,8 @@ class LearnHeat(ReportMixin, TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         observations = check_signals(self, X, reset=False)
         missing = np.isnan(observations)
-        filled = np.where(missing, self.inverse_transform(self.code(X).sources), observations)
+        sources = self._code(X, self.predicting_alpha_).sources
+        filled = np.where(missing, self.inverse_transform(sources), observations)
         empty = np.flatnonzero(missing.all(axis=1))
         if empty.size:
             filled[empty] = np.nan
@@ -408,7 +419,7 @@ class LearnHeat(ReportMixin, TransformerMixin, BaseEstimator):
             Signals.from_missing(observations.T / unit), HIDDEN_SHARE, np.random.default_rng(0)
         )
         model = self._model()
-        coding = model.code(part.visible, self.alpha_ / unit)
+        coding = model.code(part.visible, self.predicting_alpha_ / unit)
         predicted = model.synthesis(as_sources(coding.h, self.scales_.size))
         error, energy = part.errors(predicted), part.energy
         total = float(energy.sum())
@@ -440,6 +451,10 @@ class LearnHeat(ReportMixin, TransformerMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         return tags
+
+
+def _in_units(table: pd.DataFrame, unit: float) -> pd.DataFrame:
+    return table.assign(alpha=table["alpha"] * unit, beta=per_square(table["beta"], unit))
 
 
 def _merge_scales(tau: Array) -> tuple[Array, NDArray[np.intp]]:

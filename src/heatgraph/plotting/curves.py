@@ -15,7 +15,7 @@ from heatgraph.plotting.style import BLUE, INK, MARKERS, SEQUENCE, VERMILION, ba
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["chosen_row", "plot_convergence", "plot_selection", "plot_weights"]
+__all__ = ["chosen_row", "plot_convergence", "plot_selection", "plot_stretches", "plot_weights"]
 
 
 def plot_convergence(objective: ArrayLike, ax: Axes | None = None) -> Axes:
@@ -124,18 +124,63 @@ def plot_selection(
     return ax
 
 
+def plot_stretches(stretches: pd.DataFrame, ax: Axes | None = None) -> Axes:
+    """Draw how much of the hidden entries scales missed that were stretched.
+
+    Parameters
+    ----------
+    stretches : data frame
+        ``stretches_`` of a fitted :class:`~heatgraph.LearnHeat`.
+    ax : matplotlib axes, optional
+        Where to draw.
+
+    Returns
+    -------
+    matplotlib axes
+        With a line for every beta, over the factor; bars are standard errors.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> tried = pd.DataFrame({"beta": 1.0, "stretch": [1.0, 1.0, 1.2], "coding": [1.0, 0.5, 0.5],
+    ...                       "missed": [0.5, 0.4, 0.3], "standard_error": 0.05})
+    >>> plot_stretches(tried).lines[0].get_ydata().tolist()
+    [0.4, 0.3]
+    """
+    ax = new_axes(6.0, 3.6) if ax is None else ax
+    for k, (beta, rows) in enumerate(stretches.groupby("beta")):
+        best = rows.loc[rows.groupby("stretch")["missed"].idxmin()].sort_values("stretch")
+        ax.errorbar(
+            best["stretch"],
+            best["missed"],
+            yerr=best["standard_error"],
+            color=SEQUENCE[k % len(SEQUENCE)],
+            marker=MARKERS[k % len(MARKERS)],
+            markersize=5,
+            capsize=2,
+            label=f"beta {beta:.2g}",
+        )
+    ax.set_xlabel("scales, over those that were learned")
+    ax.set_ylabel("share of hidden energy missed")
+    ax.legend(frameon=False, fontsize="small")
+    ax.grid(alpha=0.3)
+    bare(ax)
+    return ax
+
+
 def chosen_row(
     selection: pd.DataFrame, alpha: float, beta: float, n_scales: int | None = None
 ) -> int | None:
     """Which row of ``selection_`` has these parameters; None if none has.
 
-    Beta may have moved afterwards, to meet a number of edges.
+    Beta may have moved afterwards, along with the scales or to meet a number of edges: then it
+    was the best for its alpha.
     """
     near = np.isclose(selection["alpha"], alpha, rtol=1e-9, atol=0.0)
-    near &= np.isclose(selection["beta"], beta, rtol=1e-9, atol=0.0)
     if n_scales is not None:
         near &= (selection["n_scales"] == n_scales).to_numpy()
-    found = np.flatnonzero(near)
+    same_beta = near & np.isclose(selection["beta"], beta, rtol=1e-9, atol=0.0)
+    found = np.flatnonzero(same_beta if same_beta.any() else near)
     return int(found[np.argmin(selection["missed"].to_numpy()[found])]) if found.size else None
 
 

@@ -8,14 +8,14 @@ Signals so few that each worker can have them all are not divided: a path is wal
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from heatgraph.objective.heat import HeatObjective, Signals
-from heatgraph.selection.masked import HiddenPart, hide_by, prediction_errors
+from heatgraph.selection.masked import HiddenPart, hide_by, prediction_errors, turns_for
 from heatgraph.selection.penalties import (
     HIDDEN_SHARE,
     Choice,
@@ -53,15 +53,19 @@ class Trial:
 class Draws:
     """The random numbers (n_nodes, n_signals) that hide entries, any columns of them.
 
-    As one call of the generator would draw them all, without drawing the others.
+    As one call of the generator would draw them all, without drawing the others.  They are hidden
+    in so many turns.
     """
 
     state: dict[str, Any]
     n_nodes: int
     n_signals: int
+    n_turns: int = 1
 
     @classmethod
-    def next(cls, rng: np.random.Generator, n_nodes: int, n_signals: int) -> Draws:
+    def next(
+        cls, rng: np.random.Generator, n_nodes: int, n_signals: int, n_turns: int = 1
+    ) -> Draws:
         """Those that the generator would draw now; it goes on as if it had."""
         bits = rng.bit_generator
         if not isinstance(bits, (np.random.PCG64, np.random.PCG64DXSM)):
@@ -74,7 +78,7 @@ class Draws:
         # To advance forgets half a number that was left over; to draw does not.
         left = {key: state[key] for key in ("has_uint32", "uinteger")}
         bits.state = dict(bits.state) | left  # type: ignore[assignment]
-        return cls(state, n_nodes, n_signals)
+        return cls(state, n_nodes, n_signals, n_turns)
 
     def columns(self, first: int, n: int) -> Array:
         kinds = {"PCG64": np.random.PCG64, "PCG64DXSM": np.random.PCG64DXSM}
@@ -122,6 +126,7 @@ def error_products(
     trials: Sequence[Trial],
     n_rows: int,
     penalty: str,
+    n_turns: int = 1,
 ) -> Array:
     """``A A^T`` of ``A``, whose columns are signals and whose rows are what is known of each.
 
@@ -135,7 +140,7 @@ def error_products(
         held = np.flatnonzero(folds == fold)
         if not held.size:
             continue
-        part = hide_by(signals.take(held), HIDDEN_SHARE, draws)
+        part = hide_by(signals.take(held), HIDDEN_SHARE, draws, n_turns)
         A[-2, held] = part.energy
         for trial in (trial for trial in trials if trial.fold == fold):
             D = trial.objective.dictionary(trial.w, trial.tau)
@@ -162,7 +167,8 @@ def choose_elsewhere(
     """
     M = signals.n_signals
     held = draw_folds(M, rng)
-    draws = [Draws.next(rng, signals.n_nodes, numbers.size) for numbers in held]
+    n_turns = turns_for(signals.n_nodes, M, HIDDEN_SHARE)
+    draws = [Draws.next(rng, signals.n_nodes, numbers.size, n_turns) for numbers in held]
     paths = [
         (fold, start, beta)
         for fold in range(len(held))
@@ -194,15 +200,16 @@ def choose_elsewhere(
         )
         stage.put(record)
         for k, row in enumerate(record.facts["rows"]):
-            problem = HeatObjective(objective.candidates, row["alpha"], 0.0, objective.atoms)
-            rows.append({"start": start, "beta": beta, **row})
-            fits.append((fold, problem, record.arrays[f"w{k}"], record.arrays[f"tau{k}"]))
+            for coding in grid.codings:
+                problem = replace(objective, alpha=coding * row["alpha"], beta=0.0)
+                rows.append({"start": start, "beta": beta, "coding": coding, **row})
+                fits.append((fold, problem, record.arrays[f"w{k}"], record.arrays[f"tau{k}"]))
         if report is not None:
             report(done + 1, len(paths))
     table, keys = tabulate(rows)
     place = {key: k for k, key in enumerate(keys)}
     trials = [
-        Trial(place[int(row["start"]), row["alpha"], row["beta"]], *fit)
+        Trial(place[int(row["start"]), row["alpha"], row["beta"], row["coding"]], *fit)
         for row, fit in zip(rows, fits, strict=True)
     ]
     products = signals.error_products(folds, draws, trials, penalty)
@@ -236,6 +243,7 @@ def _choose_whole(
                 grid.starts[start],
                 penalty,
                 learn_scales,
+                grid.codings,
             )
             for (fold, start, beta), record in zip(paths, kept, strict=True)
             if record is None
@@ -249,7 +257,8 @@ def _choose_whole(
 
 
 def _hide(signals: Signals, held: NDArray[np.intp], draws: Draws) -> HiddenPart:
-    return hide_by(signals.take(held), HIDDEN_SHARE, draws.columns(0, held.size))
+    columns = draws.columns(0, held.size)
+    return hide_by(signals.take(held), HIDDEN_SHARE, columns, draws.n_turns)
 
 
 def _hidden_energy(signals: Signals, held: NDArray[np.intp], draws: Draws) -> Array:

@@ -11,30 +11,49 @@ from heatgraph.objective.heat import Dictionary, Signals
 from heatgraph.solvers.heat import as_sources, code_signals
 from heatgraph.solvers.majorise import Coder
 
-__all__ = ["HiddenPart", "hide_by", "hide_entries", "missed_by_level", "prediction_errors"]
+__all__ = [
+    "HiddenPart",
+    "hide_by",
+    "hide_entries",
+    "missed_by_level",
+    "prediction_errors",
+    "turns_for",
+]
 
 Array = NDArray[np.float64]
+
+FEW_ENTRIES = 20_000  # of all signals: so few that a quarter of them tells too little
 
 
 @dataclass(frozen=True, eq=False)
 class HiddenPart:
-    """Signals of which some observed entries are hidden: what is left, and the hidden ones."""
+    """Signals of which some observed entries are hidden: what is left, and the hidden ones.
+
+    In several turns, other entries are hidden in each: the columns are those of the first turn,
+    then those of the second, and so on.  What is summed over entries is summed over the turns.
+    """
 
     visible: Signals
     truth: Array
     hidden: NDArray[np.bool_]
+    n_turns: int = 1
+
+    @property
+    def n_signals(self) -> int:
+        return int(self.truth.shape[1]) // self.n_turns
 
     @property
     def energy(self) -> Array:
         """The squared norm of each signal's hidden entries, (M,)."""
-        energy: Array = np.einsum("nm,nm->m", self.truth, self.truth)
-        return energy
+        return self._sum_squares(self.truth)
 
     def errors(self, predicted: Array) -> Array:
-        """The squared error of a prediction (N, M) on each signal's hidden entries, (M,)."""
-        error = np.where(self.hidden, self.truth - predicted, 0.0)
-        errors: Array = np.einsum("nm,nm->m", error, error)
-        return errors
+        """The squared error of a prediction of every column on each signal's hidden entries."""
+        return self._sum_squares(np.where(self.hidden, self.truth - predicted, 0.0))
+
+    def _sum_squares(self, entries: Array) -> Array:
+        sums: Array = np.einsum("nm,nm->m", entries, entries).reshape(self.n_turns, -1).sum(axis=0)
+        return sums
 
 
 def missed_by_level(
@@ -65,8 +84,11 @@ def hide_entries(signals: Signals, share: float, rng: np.random.Generator) -> Hi
     return hide_by(signals, share, rng.random(signals.X.shape))
 
 
-def hide_by(signals: Signals, share: float, draws: Array) -> HiddenPart:
-    """Hide the entries of each signal whose draws (N, M) are the smallest."""
+def hide_by(signals: Signals, share: float, draws: Array, n_turns: int = 1) -> HiddenPart:
+    """Hide the entries of each signal whose draws (N, M) are the smallest.
+
+    In further turns those whose draws come next, as many, until none are left.
+    """
     N, M = signals.X.shape
     observed = np.ones((N, M), dtype=bool) if signals.observed is None else signals.observed
     counts = observed.sum(axis=0)
@@ -75,9 +97,16 @@ def hide_by(signals: Signals, share: float, draws: Array) -> HiddenPart:
     order = np.where(observed, draws, np.inf).argsort(axis=0)
     rank = np.empty_like(order)
     np.put_along_axis(rank, order, np.arange(N)[:, None], axis=0)
-    hidden = (rank < n_hidden) & observed
-    visible = Signals(np.where(observed & ~hidden, signals.X, 0.0), observed & ~hidden)
-    return HiddenPart(visible, np.where(hidden, signals.X, 0.0), hidden)
+    turn = np.where(observed, rank // np.maximum(n_hidden, 1), n_turns)
+    hidden = np.hstack([(turn == k) & (n_hidden > 0) for k in range(n_turns)])
+    X, seen = np.tile(signals.X, n_turns), np.tile(observed, n_turns) & ~hidden
+    visible = Signals(np.where(seen, X, 0.0), seen)
+    return HiddenPart(visible, np.where(hidden, X, 0.0), hidden, n_turns)
+
+
+def turns_for(n_nodes: int, n_signals: int, share: float) -> int:
+    """How many turns it takes to hide every entry once, or 1 where there are many anyway."""
+    return round(1.0 / share) if n_nodes * n_signals <= FEW_ENTRIES else 1
 
 
 def prediction_errors(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from heatgraph.objective.heat import HeatObjective, Signals
 from heatgraph.selection.interpolation import sparsest_within_error
-from heatgraph.selection.masked import HiddenPart, hide_entries, prediction_errors
+from heatgraph.selection.masked import HiddenPart, hide_by, prediction_errors, turns_for
 from heatgraph.solvers.ensemble import Ensemble, energy_of
 from heatgraph.solvers.heat import solve_heat
 from heatgraph.solvers.keeping import FORGETFUL, Keeper, Record
@@ -27,13 +27,16 @@ __all__ = [
     "BETAS",
     "Choice",
     "Grid",
+    "Key",
     "Walk",
     "choose",
     "choose_from",
     "draw_folds",
     "fit_path",
+    "n_stretching",
     "pick_from",
     "resumed",
+    "stretched",
     "tabulate",
     "units_of",
     "walk_path",
@@ -42,10 +45,15 @@ __all__ = [
 Array = NDArray[np.float64]
 # What was fitted along a path, and the error of each signal that was held out.
 Walk = list[tuple[dict[str, float], Array]]
+# What is tried: the number of the start, alpha, beta, and the coding.
+Key = tuple[int, float, float, float]
 
 # In units of the signals (see `units_of`), so that scaling X changes nothing.
 ALPHAS = (0.4, 0.2, 0.1, 0.05, 0.025)
-BETAS = (2.4e-2, 8e-3, 2.8e-3, 1e-3)
+BETAS = (1.2e-2, 2e-3)
+STRETCHES = (1.0, 1.12, 1.25, 1.4)  # of the scales that were learned
+BETA_FACTORS = (1.0, 3.0)  # of the beta chosen with these
+CODINGS = (1.0, 0.5, 0.25, 0.125)  # of alpha, to predict with
 FOLDS = 3
 HIDDEN_SHARE = 0.25
 TOL = 1e-3  # of the fits of the grid: enough to rank them
@@ -54,26 +62,51 @@ MAX_ITER = 100
 
 @dataclass(frozen=True, eq=False)
 class Grid:
-    """What is tried: every alpha with every beta, from every vector of scales."""
+    """What is tried: every alpha with every beta, from every vector of scales.
+
+    Hidden entries are predicted by sources that are found with each of ``codings`` times alpha.
+    """
 
     alphas: Sequence[float]
     betas: Sequence[float]
     starts: Sequence[Array]
+    codings: Sequence[float] = (1.0,)
 
 
 @dataclass(frozen=True, eq=False)
 class Choice:
     """What was chosen, and the table of all that was tried, a row a triple.
 
-    ``missed`` is the share of the hidden energy that was not predicted; 1 is predicting zero.
+    ``scales`` is the start that was chosen, of scales that are learned; once they were stretched,
+    they are to be held, and ``stretches`` is the table of that.  Hidden entries are predicted best
+    by the sources that ``coding`` times alpha finds.  ``missed`` is the share of the hidden energy
+    that was not predicted; 1 is predicting zero.
     """
 
     alpha: float
     beta: float
-    n_scales: int
+    scales: Array
     missed: float
     standard_error: float
     table: pd.DataFrame
+    coding: float = 1.0
+    stretches: pd.DataFrame | None = None
+
+    @property
+    def n_scales(self) -> int:
+        return self.scales.size
+
+    @property
+    def learned_scales(self) -> Array:
+        """The scales that were learned with what was chosen, in the mean of the folds."""
+        row = self.table[
+            (self.table["n_scales"] == self.n_scales)
+            & (self.table["alpha"] == self.alpha)
+            & (self.table["beta"] == self.beta)
+        ]
+        names = [f"scale{k}" for k in range(1, self.n_scales + 1)]
+        learned: Array = row[names].to_numpy(dtype=np.float64)[0]
+        return learned
 
     @property
     def predicts(self) -> bool:
@@ -82,6 +115,40 @@ class Choice:
         By two standard errors: the best of a grid gets below zero's error by one without merit.
         """
         return self.missed + 2.0 * self.standard_error < 1.0
+
+
+def stretched(choice: Choice, beta_is_free: bool, choose_among: Callable[[Grid], Choice]) -> Choice:
+    """The choice with its scales stretched as far as masked prediction asks, and beta to go along.
+
+    The sources that make the most of some signals take what diffused farthest for noise, so that
+    scales learned along with them come out too small.  What was hidden has no part in that.  The
+    least stretch is taken whose difference from the best is within one standard error.
+
+    ``choose_among`` chooses from a grid, the scales of which are held.
+    """
+    tau = choice.learned_scales
+    betas = [factor * choice.beta for factor in _beta_factors(beta_is_free)]
+    grid = Grid((choice.alpha,), betas, [factor * tau for factor in STRETCHES], CODINGS)
+    held = choose_among(grid)
+    table = held.table.assign(stretch=held.table["scale1"] / tau[0])
+    return replace(
+        choice,
+        beta=held.beta,
+        scales=held.scales,
+        missed=held.missed,
+        standard_error=held.standard_error,
+        coding=held.coding,
+        stretches=table.drop(columns="n_scales"),
+    )
+
+
+def n_stretching(n_signals: int, beta_is_free: bool) -> int:
+    """How many paths :func:`stretched` will walk."""
+    return min(FOLDS, n_signals) * len(STRETCHES) * len(_beta_factors(beta_is_free))
+
+
+def _beta_factors(beta_is_free: bool) -> tuple[float, ...]:
+    return BETA_FACTORS if beta_is_free else (1.0,)
 
 
 def units_of(signals: Any) -> tuple[float, float]:
@@ -138,6 +205,7 @@ def choose(
             grid.starts[start],
             penalty,
             learn_scales,
+            grid.codings,
         )
         for (fold, start, beta), record in zip(paths, kept, strict=True)
         if record is None
@@ -158,13 +226,13 @@ def choose_from(
 ) -> Choice:
     """The choice by the walks of all paths, and what was hidden of each signal."""
     rows: list[dict[str, float]] = []
-    errors: dict[tuple[int, float, float], Array] = defaultdict(lambda: np.zeros(energy.size))
+    errors: dict[Key, Array] = defaultdict(lambda: np.zeros(energy.size))
     if report is not None:
         report(0, len(paths))
     for done, (fold, start, beta) in enumerate(paths):
         for row, error in next(walks):
             rows.append({"start": start, "beta": beta, **row})
-            errors[start, row["alpha"], beta][folds[fold]] = error
+            errors[start, row["alpha"], beta, row["coding"]][folds[fold]] = error
         if report is not None:
             report(done + 1, len(paths))
     return _chosen(grid, rows, errors, energy)
@@ -206,7 +274,7 @@ def resumed(
 def _chosen(
     grid: Grid,
     rows: list[dict[str, float]],
-    errors: Mapping[tuple[int, float, float], Array],
+    errors: Mapping[Key, Array],
     energy: Array,
 ) -> Choice:
     """The choice by the errors of every signal, (M,) for each key."""
@@ -222,40 +290,45 @@ def _chosen(
     return pick_from(grid, table, keys, missed, standard_error, sparsest)
 
 
-def tabulate(rows: list[dict[str, float]]) -> tuple[pd.DataFrame, list[tuple[int, float, float]]]:
-    """The means over the folds, a row a triple, and the triples: start, alpha, beta."""
-    table = pd.DataFrame(rows).groupby(["start", "alpha", "beta"]).mean().reset_index()
-    return table, list(zip(table["start"].astype(int), table["alpha"], table["beta"], strict=True))
+def tabulate(rows: list[dict[str, float]]) -> tuple[pd.DataFrame, list[Key]]:
+    """The means over the folds, a row a key, and the keys: start, alpha, beta, coding."""
+    names = ["start", "alpha", "beta", "coding"]
+    table = pd.DataFrame(rows).groupby(names).mean().reset_index()
+    columns = (table[name] for name in names[1:])
+    return table, list(zip(table["start"].astype(int), *columns, strict=True))
 
 
 def pick_from(
     grid: Grid,
     table: pd.DataFrame,
-    keys: list[tuple[int, float, float]],
+    keys: list[Key],
     missed: Array,
     standard_error: Array,
     sparsest: Callable[[NDArray[np.intp]], int],
 ) -> Choice:
     """The sparsest within one standard error of the best, and the table of all.
 
-    Fewer scales and a larger alpha are sparser; beta is the best for its alpha.  The differences
-    are paired over the signals: what is hard to predict for one choice is so for the others.
-    ``sparsest`` gives the place of the choice among keys in the order of sparsity.
+    Earlier starts and a larger alpha are sparser; beta and the coding are the best for these.  The
+    differences are paired over the signals: what is hard to predict for one choice is so for the
+    others.  ``sparsest`` gives the place of the choice among keys in the order of sparsity.
     """
-    table.insert(3, "missed", missed)
-    table.insert(4, "standard_error", standard_error)
-    best_beta = table.loc[table.groupby(["start", "alpha"])["missed"].idxmin()]
-    ordered = best_beta.sort_values(["start", "alpha"], ascending=[True, False]).index.to_numpy()
+    table.insert(4, "missed", missed)
+    table.insert(5, "standard_error", standard_error)
+    best = table.loc[table.groupby(["start", "alpha"])["missed"].idxmin()]
+    ordered = best.sort_values(["start", "alpha"], ascending=[True, False]).index.to_numpy()
     pick = int(ordered[sparsest(ordered)])
-    start, alpha, beta = keys[pick]
+    start, alpha, beta, coding = keys[pick]
+    if len(grid.codings) == 1:
+        del table["coding"]
     table.insert(0, "n_scales", [grid.starts[k].size for k in table.pop("start").astype(int)])
     return Choice(
         float(alpha),
         float(beta),
-        grid.starts[start].size,
+        grid.starts[start],
         float(missed[pick]),
         float(standard_error[pick]),
         table,
+        float(coding),
     )
 
 
@@ -264,7 +337,10 @@ def _split(
 ) -> tuple[Signals, HiddenPart]:
     kept = np.ones(signals.X.shape[1], dtype=bool)
     kept[held] = False
-    return signals.take(kept), hide_entries(signals.take(~kept), HIDDEN_SHARE, rng)
+    held_out = signals.take(~kept)
+    n_turns = turns_for(signals.X.shape[0], signals.X.shape[1], HIDDEN_SHARE)
+    draws = rng.random(held_out.X.shape)
+    return signals.take(kept), hide_by(held_out, HIDDEN_SHARE, draws, n_turns)
 
 
 def walk_path(
@@ -277,10 +353,11 @@ def walk_path(
     tau: Array,
     penalty: str,
     learn_scales: bool,
+    codings: Sequence[float] = (1.0,),
 ) -> Walk:
     """Fit along the path of alphas, and score every fit on the hidden entries."""
     M = training.X.shape[1]
-    share = M / (M + held_out.truth.shape[1])
+    share = M / (M + held_out.n_signals)
     code = PENALTIES[penalty][1]
     walk = []
     # In a process of its own, where the limits of the caller's do not hold.
@@ -288,7 +365,9 @@ def walk_path(
         fits = fit_path(training, share, objective, beta, alphas, w, tau, penalty, learn_scales)
         for row, problem, fit in fits:
             D = problem.dictionary(fit.w, fit.tau)
-            walk.append((row, prediction_errors(D, held_out, problem.alpha, code=code)[0]))
+            for coding in codings:
+                errors, _ = prediction_errors(D, held_out, coding * problem.alpha, code=code)
+                walk.append((row | {"coding": coding}, errors))
     return walk
 
 
