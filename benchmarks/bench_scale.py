@@ -310,10 +310,10 @@ def certificate():
         w,
         TAU,
         learn_scales=False,
-        max_iter=200,
+        max_iter=1000,
         tol=1e-3,
         gap=GAP,
-        n_rounds=6,
+        n_rounds=40,
     )
     true = edge_scores(graph, _as_graph(candidates, np.ones(candidates.n_edges))).recall
     after = edge_scores(graph, _as_graph(fit.objective.candidates, fit.solution.w)).recall

@@ -34,7 +34,7 @@ __all__ = ["CODING_TOL", "as_sources", "code_signals", "keep_solution", "recall"
 
 Array = NDArray[np.float64]
 
-MEAN_DEGREE = 1.0  # of a Laplacian of trace N: how far a first step may move one weight
+FIRST_REACH = 3.0  # mean degrees of a Laplacian of trace N: how far a first step may move a weight
 # Of the metric, all found by counting iterations on graphs of 20 to 2500 nodes.
 POWER = 0.75  # of the contrast of a pair
 FLATTEST = 0.1  # contrast, of the typical one
@@ -101,7 +101,7 @@ def solve_heat(
         ensemble.silence(n_atoms) if codes is None else codes,
         max_iter=max_iter,
         tol=tol,
-        reach=MEAN_DEGREE,
+        reach=FIRST_REACH,
         metric=metric,
         dear=objective.dear,
         report=_reporter(monitor, keep, n, max_iter),
