@@ -23,6 +23,7 @@ def local_cluster(n_workers: int, **settings: Any) -> Iterator[Any]:
     with (
         dask.config.set(QUIET),
         LocalCluster(n_workers=n_workers, **how) as cluster,
-        Client(cluster) as client,
+        # What workers have found is fetched from them, and not by way of the scheduler.
+        Client(cluster, direct_to_workers=True) as client,
     ):
         yield client

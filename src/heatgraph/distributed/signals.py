@@ -36,6 +36,8 @@ Array = NDArray[np.float64]
 # which takes a round more.
 MOST_INLINE = 2**20
 FAN_IN = 8  # parts whose sums one task adds up
+# Bytes of sums that are fetched as they are: to add them up at a worker first takes a round more.
+MOST_FETCHED = 2**23
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,7 +179,7 @@ class DaskSignals:
         """A function of all signals, on one worker, for each of several arguments, in order."""
         tasks = [self._submit(work.on_whole, function, list(self.parts), *more) for more in each]
         while tasks:
-            yield _result(tasks.pop(0))
+            yield _result([tasks.pop(0)])[0]
 
     def send(self, value: Any) -> Any:
         """A value on the cluster, for tasks to be given.
@@ -231,18 +233,20 @@ class DaskSignals:
         return self.client.submit(function, *arguments, key=name, pure=False, **where)
 
     def _sum(self, tasks: list[Any]) -> Any:
-        while len(tasks) > 1:
+        # A matrix or two for each of some three stretches that the terms of a part make up.
+        while len(tasks) * 48 * self.n_nodes**2 > MOST_FETCHED and len(tasks) > 1:
             groups = [tasks[k : k + FAN_IN] for k in range(0, len(tasks), FAN_IN)]
             tasks = [self._submit(work.join, group) for group in groups]
-        sums = _result(tasks[0])
+        sums = work.join(_result(tasks))
         for part, home in sums.homes:
             self.homes[part] = home
         return sums.value
 
 
-def _result(future: Any) -> Any:
+def _result(futures: list[Any]) -> list[Any]:
     try:
-        return future.result()
+        found: list[Any] = futures[0].client.gather(futures)
+        return found
     except Exception as error:
         raise ValueError(
             f"X: a chunk could not be computed: {type(error).__name__}: {error}"

@@ -15,7 +15,7 @@ from heatgraph.graph import CandidateEdges, Graph
 from heatgraph.kernels.layout import Layout
 from heatgraph.learners.parameters import HeatParameters, first_scales
 from heatgraph.objective.heat import Signals
-from heatgraph.objective.sparse import MOST_ROWS, Codes, SparseDictionary, SparseObjective
+from heatgraph.objective.sparse import PRICED_ROWS, Codes, SparseDictionary, SparseObjective
 from heatgraph.selection.penalties import units_of
 from heatgraph.solvers.certify import (
     SETTLED,
@@ -210,7 +210,7 @@ def memory_needed(p: HeatParameters) -> int:
     signals = N * M * (16 + item)
     signals += N * M * item  # residuals
     work = p.n_jobs * N * LANES * 8 * 4 * S
-    rows = min(N, MOST_ROWS if _is_priced(p) else TYPICAL_ROWS)  # prices take finer atoms
+    rows = min(N, PRICED_ROWS if _is_priced(p) else TYPICAL_ROWS)  # prices take finer atoms
     atoms = N * S * rows * ENTRY
     factors = 2 * 4 * RANK * N * M if _is_priced(p) else 0
     return int(signals + max(work + atoms, factors) + p.candidates.n_edges * 8 * 40)

@@ -45,6 +45,7 @@ Block = NDArray[Any]
 
 FEW_NODES = 1000  # up to here both engines take the same steps
 MOST_ROWS = 1500  # that are looked at from one patch, the hottest
+PRICED_ROWS = 4000  # the same where every pair is to be priced, which needs nearly all heat
 
 _compiled = numba.njit(cache=True, nogil=True, fastmath=False)
 
@@ -156,7 +157,8 @@ class SparseObjective:
     """``||X - sum_s E_s H_s||^2 + alpha sum omega_si |H_sim| + beta ||L||_F^2``, matrix-free.
 
     ``tol`` bounds the error of the polynomials, ``reach`` the entries that are left out of an atom
-    (none where it is 0); ``dtype`` is the precision of the atoms, not that of sums over them.
+    (none where it is 0), ``most_rows`` how many a patch may have; ``dtype`` is the precision of the
+    atoms, not that of sums over them.
     """
 
     layout: Layout
@@ -167,6 +169,7 @@ class SparseObjective:
     dtype: Any = np.float64
     n_threads: int = 1
     reach: float = 0.0
+    most_rows: int | None = None
 
     @property
     def candidates(self) -> CandidateEdges:
@@ -215,7 +218,8 @@ class SparseObjective:
             lent = lend(N, self.dtype)
             for region, near in group:
                 starts = np.cumsum([0, *map(len, near)])
-                how = float(tau.min()), float(tau.max()), self.reach, MOST_ROWS, self.layout.both
+                most = self.most_rows or MOST_ROWS
+                how = float(tau.min()), float(tau.max()), self.reach, most, self.layout.both
                 indptr, rows, kept = reached_rows(
                     operator, np.concatenate(near), starts, *how, lent
                 )

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from heatgraph.objective.pricing import Prices, price
-from heatgraph.objective.sparse import SparseObjective
+from heatgraph.objective.sparse import PRICED_ROWS, SparseObjective
 from heatgraph.solvers.keeping import FORGETFUL, Keeper
 from heatgraph.solvers.result import Monitor, Solution, Status
 from heatgraph.solvers.sparse_signals import SparseSignals
@@ -41,7 +41,7 @@ class Certified:
 
 def _fine(objective: SparseObjective) -> SparseObjective:
     """The same, with atoms fine enough for a certificate."""
-    return replace(objective, reach=min(objective.reach, FINE))
+    return replace(objective, reach=min(objective.reach, FINE), most_rows=PRICED_ROWS)
 
 
 def price_all(
@@ -137,7 +137,8 @@ def solve_priced(
         except KeyboardInterrupt:
             solution, reached = replace(solution, status=Status.INTERRUPTED), float("nan")
             break
-        reached, promised = prices.gap, min(prices.gap, promised)
+        reached = prices.gap
+        promised = min(promised, reached)  # as before, where heat is everywhere and no one can say
         if solution.status is Status.STALLED and stage.reach > _fine(objective).reach:
             promised = 0.0  # rough atoms hide what is left: no more of them
         if reached <= gap or done >= max_iter:
