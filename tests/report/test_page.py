@@ -109,8 +109,10 @@ def test_the_choice_is_marked_in_the_table(page):
     model = LearnHeat(n_scales=1, beta=0.01, tol=1e-3).fit(X)
     text = page(model)
     assert f"All {len(model.selection_)} that were tried" in text
-    chosen = re.search(r'<tr class="chosen">(.*?)</tr>', text)[1]
+    assert f"All {len(model.stretches_)} stretches of the diffusion times" in text
+    chosen, stretched = re.findall(r'<tr class="chosen">(.*?)</tr>', text)
     assert f"<td>{model.alpha_:.3g}</td>" in chosen
+    assert f"<td>{model.scales_[0]:.3g}</td>" in stretched
 
 
 def test_confidence_and_signals_are_those_of_the_model(page, hostile):

@@ -216,7 +216,8 @@ SECTIONS = {
         "How the parameters were chosen",
         "Signals were held out and some of their values hidden. The less of the hidden values is "
         "missed, the better; 1 is no better than predicting zero. Chosen is the sparsest choice "
-        "within one standard error of the best.",
+        "within one standard error of the best. Diffusion times that were learned along are then "
+        "stretched, where that misses less.",
     ),
 }
 
@@ -246,16 +247,28 @@ def _parameters(model: Any, content: Content) -> str:
 
 def _selection_table(model: Any) -> str:
     tried: pd.DataFrame = model.selection_
+    chosen = chosen_row(tried, model.alpha_, model.beta_)
+    tables = _tried(tried, chosen, f"All {len(tried)} that were tried")
+    then: pd.DataFrame | None = getattr(model, "stretches_", None)
+    if then is not None:
+        same = np.isclose(then["beta"], model.beta_, rtol=1e-9, atol=0.0)
+        same &= np.isclose(then["scale1"], model.scales_[0], rtol=1e-9, atol=0.0)
+        same &= np.isclose(then["coding"] * model.alpha_, model.predicting_alpha_, rtol=1e-9)
+        found = int(np.flatnonzero(same)[0]) if same.any() else None
+        tables += _tried(then, found, f"All {len(then)} stretches of the diffusion times")
+    return tables
+
+
+def _tried(table: pd.DataFrame, chosen: int | None, summary: str) -> str:
     rows = [
         [f"{value:.3g}" if np.isfinite(value) else "" for value in row]
-        for row in tried.to_numpy(dtype=np.float64).tolist()
+        for row in table.to_numpy(dtype=np.float64).tolist()
     ]
-    chosen = chosen_row(tried, model.alpha_, model.beta_)
     for k, row in enumerate(rows):
         row.append("chosen" if k == chosen else "")
-    heads = [str(column).replace("_", " ") for column in tried.columns]
+    heads = [str(column).replace("_", " ") for column in table.columns]
     return (
-        f"<details><summary>All {len(rows)} that were tried</summary>"
+        f"<details><summary>{summary}</summary>"
         f'<div class="scroll" tabindex="0">{_table([*heads, ""], rows, chosen)}</div></details>'
     )
 
