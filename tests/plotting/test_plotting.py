@@ -15,6 +15,7 @@ from heatgraph.plotting import (
     plot_laplacians,
     plot_selection,
     plot_sources,
+    plot_stretches,
     plot_weights,
 )
 
@@ -203,3 +204,21 @@ def test_layout_of_large_graphs_that_fall_apart():
 def test_bad_input(graph, call, message):
     with pytest.raises(ValueError, match=message):
         call(graph)
+
+
+def test_stretches_are_shown_up_to_what_predicting_zero_misses():
+    tried = pd.DataFrame(
+        {
+            "beta": [1.0, 1.0, 2.0, 2.0],
+            "scale1": [3.0, 3.6, 3.0, 3.6],
+            "stretch": [1.0, 1.2, 1.0, 1.2],
+            "missed": [0.4, 5.0, 0.5, 0.3],
+            "standard_error": 0.1,
+        }
+    )
+    ax = plot_stretches(tried, scale=3.6, beta=2.0)
+    assert ax.get_ylim()[1] == pytest.approx(1.05)
+    assert ax.collections[-1].get_offsets().tolist() == [[1.2, 0.3]]
+    texts = {text.get_text() for text in ax.get_legend().texts}
+    assert texts == {"beta 1", "beta 2", "chosen"}
+    assert "chosen" not in {t.get_text() for t in plot_stretches(tried).get_legend().texts}

@@ -126,8 +126,13 @@ def write_fit(
     stretches = getattr(model, "stretches_", None)
     if stretches is not None:
         stretches.to_csv(folder / "stretches.csv", index=False)
-        size = (6.0, 3.6)
-        draw(folder / "stretches.png", size, lambda ax: plot_stretches(stretches, ax), voice)
+        chosen = {"scale": model.scales_[0], "beta": model.beta_}
+        draw(
+            folder / "stretches.png",
+            (6.0, 3.6),
+            lambda ax: plot_stretches(stretches, ax, **chosen),
+            voice,
+        )
 
 
 def write_page(

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 __all__ = ["chosen_row", "plot_convergence", "plot_selection", "plot_stretches", "plot_weights"]
 
+MOST_MISSED = 1.05  # that is shown, of the hidden energy: predicting zero misses 1
+
 
 def plot_convergence(objective: ArrayLike, ax: Axes | None = None) -> Axes:
     """Draw how far above its best value the objective was at each iteration.
@@ -124,7 +126,13 @@ def plot_selection(
     return ax
 
 
-def plot_stretches(stretches: pd.DataFrame, ax: Axes | None = None) -> Axes:
+def plot_stretches(
+    stretches: pd.DataFrame,
+    ax: Axes | None = None,
+    *,
+    scale: float | None = None,
+    beta: float | None = None,
+) -> Axes:
     """Draw how much of the hidden entries scales missed that were stretched.
 
     Parameters
@@ -133,6 +141,8 @@ def plot_stretches(stretches: pd.DataFrame, ax: Axes | None = None) -> Axes:
         ``stretches_`` of a fitted :class:`~heatgraph.LearnHeat`.
     ax : matplotlib axes, optional
         Where to draw.
+    scale, beta : float, optional
+        What was chosen, the first of ``scales_`` and ``beta_`` of the model: its place is ringed.
 
     Returns
     -------
@@ -148,8 +158,8 @@ def plot_stretches(stretches: pd.DataFrame, ax: Axes | None = None) -> Axes:
     [0.4, 0.3]
     """
     ax = new_axes(6.0, 3.6) if ax is None else ax
-    for k, (beta, rows) in enumerate(stretches.groupby("beta")):
-        best = rows.loc[rows.groupby("stretch")["missed"].idxmin()].sort_values("stretch")
+    every = stretches.loc[stretches.groupby(["beta", "stretch"])["missed"].idxmin()]
+    for k, (spread, best) in enumerate(every.groupby("beta")):
         ax.errorbar(
             best["stretch"],
             best["missed"],
@@ -158,8 +168,14 @@ def plot_stretches(stretches: pd.DataFrame, ax: Axes | None = None) -> Axes:
             marker=MARKERS[k % len(MARKERS)],
             markersize=5,
             capsize=2,
-            label=f"beta {beta:.2g}",
+            label=f"beta {spread:.2g}",
         )
+    if scale is not None and beta is not None:
+        near = np.isclose(every["beta"], beta, rtol=1e-9, atol=0.0)
+        near &= np.isclose(every["scale1"], scale, rtol=1e-9, atol=0.0)
+        _ring(ax, every, int(np.flatnonzero(near)[0]) if near.any() else None, "stretch")
+    # A dictionary that is far off can miss many times what there is.
+    ax.set_ylim(top=min(ax.get_ylim()[1], MOST_MISSED))
     ax.set_xlabel("scales, over those that were learned")
     ax.set_ylabel("share of hidden energy missed")
     ax.legend(frameon=False, fontsize="small")
@@ -184,12 +200,12 @@ def chosen_row(
     return int(found[np.argmin(selection["missed"].to_numpy()[found])]) if found.size else None
 
 
-def _ring(ax: Axes, selection: pd.DataFrame, row: int | None) -> None:
+def _ring(ax: Axes, tried: pd.DataFrame, row: int | None, along: str = "alpha") -> None:
     if row is None:
         return
-    place = selection.iloc[row]
+    place = tried.iloc[row]
     ax.scatter(
-        [place["alpha"]],
+        [place[along]],
         [place["missed"]],
         s=190,
         facecolors="none",
