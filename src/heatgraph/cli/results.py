@@ -21,6 +21,7 @@ from heatgraph.files import write_atomically, write_folder
 from heatgraph.graph import Graph
 from heatgraph.graph.convert import labels
 from heatgraph.plotting import plot_convergence, plot_graph, plot_selection, plot_stretches
+from heatgraph.plotting.curves import n_chosen
 from heatgraph.report import write_report
 from heatgraph.storage import save_model
 
@@ -120,13 +121,15 @@ def write_fit(
         draw(
             folder / "selection.png",
             (6.0, 3.6),
-            lambda ax: plot_selection(selection, ax, alpha=model.alpha_, beta=model.beta_),
+            lambda ax: plot_selection(
+                selection, ax, alpha=model.alpha_, beta=model.beta_, n_scales=n_chosen(model)
+            ),
             voice,
         )
     stretches = getattr(model, "stretches_", None)
     if stretches is not None:
         stretches.to_csv(folder / "stretches.csv", index=False)
-        chosen = {"scale": model.scales_[0], "beta": model.beta_}
+        chosen = {"scale": model.scales_[-1], "beta": model.beta_}
         draw(
             folder / "stretches.png",
             (6.0, 3.6),

@@ -30,7 +30,7 @@ from heatgraph.solvers.keeping import FORGETFUL, Keeper, Record
 __all__ = ["Checkpoint", "fingerprint", "kept_in"]
 
 FORMAT = "heatgraph.checkpoint"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 EVERY = 30.0  # seconds between two writes
 DTYPES = "<f8 <i8 <i4 |b1"
 LONGEST = 60  # characters of a parameter that a message quotes

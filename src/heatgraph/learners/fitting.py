@@ -62,7 +62,7 @@ def fit_heat(
     """
     if p.solver == "sparse":
         large = fit_large(p, monitor=monitor, keeper=keeper)
-        return Fit(large.solution, large.objective, None, large)
+        return Fit(large.solution, large.objective, None, large, p.learn_scales)
     choice = None
     alpha, beta, tau = p.alphas[0], p.betas[0], p.starts[0]
     if p.grid is not None:

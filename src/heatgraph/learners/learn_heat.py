@@ -73,7 +73,8 @@ class LearnHeat(ReportMixin, TransformerMixin, BaseEstimator):
         by masked prediction: signals are held out, a quarter of their entries is hidden, and
         what predicts those best is kept, the sparsest within one standard error.
     scales : sequence of float, optional
-        The scales to hold, or another start to learn them from.
+        The scales to hold, or another start to learn them from.  (Where a penalty is chosen along
+        with them, they end where the choice puts them, whatever the start.)
     learn_scales : bool
         Whether the scales are learned too.
     atoms : {"unit", "raw"}

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -15,7 +16,14 @@ from heatgraph.plotting.style import BLUE, INK, MARKERS, SEQUENCE, VERMILION, ba
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["chosen_row", "plot_convergence", "plot_selection", "plot_stretches", "plot_weights"]
+__all__ = [
+    "chosen_row",
+    "n_chosen",
+    "plot_convergence",
+    "plot_selection",
+    "plot_stretches",
+    "plot_weights",
+]
 
 MOST_MISSED = 1.05  # that is shown, of the hidden energy: predicting zero misses 1
 
@@ -142,7 +150,7 @@ def plot_stretches(
     ax : matplotlib axes, optional
         Where to draw.
     scale, beta : float, optional
-        What was chosen, the first of ``scales_`` and ``beta_`` of the model: its place is ringed.
+        What was chosen, the last of ``scales_`` and ``beta_`` of the model: its place is ringed.
 
     Returns
     -------
@@ -172,7 +180,8 @@ def plot_stretches(
         )
     if scale is not None and beta is not None:
         near = np.isclose(every["beta"], beta, rtol=1e-9, atol=0.0)
-        near &= np.isclose(every["scale1"], scale, rtol=1e-9, atol=0.0)
+        longest = [name for name in every.columns if re.fullmatch(r"scale\d+", str(name))][-1]
+        near &= np.isclose(every[longest], scale, rtol=1e-9, atol=0.0)
         _ring(ax, every, int(np.flatnonzero(near)[0]) if near.any() else None, "stretch")
     # A dictionary that is far off can miss many times what there is.
     ax.set_ylim(top=min(ax.get_ylim()[1], MOST_MISSED))
@@ -182,6 +191,17 @@ def plot_stretches(
     ax.grid(alpha=0.3)
     bare(ax)
     return ax
+
+
+def n_chosen(model: Any) -> int | None:
+    """How many scales were chosen among several numbers, or None where that is not known.
+
+    Some of ``scales_`` may have become one since.
+    """
+    stretches = getattr(model, "stretches_", None)
+    if stretches is None:
+        return None
+    return sum(re.fullmatch(r"scale\d+", str(name)) is not None for name in stretches.columns)
 
 
 def chosen_row(

@@ -54,6 +54,8 @@ def cautions(model: Any, content: Content) -> list[str]:
     if status not in (Status.CONVERGED, Status.CERTIFIED):
         found.append(f"The fit ended as “{status}”. {status.advice.replace('`', '')}")
     selection = getattr(model, "selection_", None)
+    if getattr(model, "stretches_", None) is not None:
+        selection = model.stretches_
     if selection is not None and len(selection):
         best = selection.loc[selection["missed"].idxmin()]
         if best["missed"] + 2.0 * best["standard_error"] >= 1.0:

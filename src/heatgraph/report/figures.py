@@ -26,7 +26,7 @@ from bokeh.models import (
 from bokeh.plotting import figure
 from numpy.typing import NDArray
 
-from heatgraph.plotting.curves import chosen_row
+from heatgraph.plotting.curves import chosen_row, n_chosen
 from heatgraph.plotting.style import BLUE, SEQUENCE, VERMILION
 from heatgraph.report.content import Content
 from heatgraph.report.places import Places
@@ -383,7 +383,7 @@ def _selection(selection: pd.DataFrame, model: Any) -> figure:
     alphas = sorted(set(selection["alpha"]))
     made.xaxis.ticker = FixedTicker(ticks=alphas)
     made.xaxis.major_label_overrides = {alpha: f"{alpha:.2g}" for alpha in alphas}
-    row = chosen_row(selection, model.alpha_, model.beta_)
+    row = chosen_row(selection, model.alpha_, model.beta_, n_chosen(model))
     if row is not None:
         ring = made.scatter(
             [selection["alpha"].iloc[row]],

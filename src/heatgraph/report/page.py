@@ -23,7 +23,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from heatgraph.files import write_atomically
 from heatgraph.graph import Graph
-from heatgraph.plotting.curves import chosen_row
+from heatgraph.plotting.curves import chosen_row, n_chosen
 from heatgraph.report import facts
 from heatgraph.report.content import Content, gather
 from heatgraph.report.places import place
@@ -247,13 +247,14 @@ def _parameters(model: Any, content: Content) -> str:
 
 def _selection_table(model: Any) -> str:
     tried: pd.DataFrame = model.selection_
-    chosen = chosen_row(tried, model.alpha_, model.beta_)
+    chosen = chosen_row(tried, model.alpha_, model.beta_, n_chosen(model))
     tables = _tried(tried, chosen, f"All {len(tried)} that were tried")
     then: pd.DataFrame | None = getattr(model, "stretches_", None)
     if then is not None:
         same = np.isclose(then["beta"], model.beta_, rtol=1e-9, atol=0.0)
-        same &= np.isclose(then["scale1"], model.scales_[0], rtol=1e-9, atol=0.0)
-        same &= np.isclose(then["coding"] * model.alpha_, model.predicting_alpha_, rtol=1e-9)
+        same &= np.isclose(then[f"scale{n_chosen(model)}"], model.scales_[-1], rtol=1e-9, atol=0.0)
+        coding = model.predicting_alpha_ / model.alpha_ if model.alpha_ > 0.0 else 1.0
+        same &= np.isclose(then["coding"], coding)
         found = int(np.flatnonzero(same)[0]) if same.any() else None
         tables += _tried(then, found, f"All {len(then)} stretches of the diffusion times")
     return tables

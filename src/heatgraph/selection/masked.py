@@ -87,7 +87,8 @@ def hide_entries(signals: Signals, share: float, rng: np.random.Generator) -> Hi
 def hide_by(signals: Signals, share: float, draws: Array, n_turns: int = 1) -> HiddenPart:
     """Hide the entries of each signal whose draws (N, M) are the smallest.
 
-    In further turns those whose draws come next, as many, until none are left.
+    In several turns, those whose draws come next, until each was hidden once; ``share`` then is
+    one over their number.
     """
     N, M = signals.X.shape
     observed = np.ones((N, M), dtype=bool) if signals.observed is None else signals.observed
@@ -97,8 +98,8 @@ def hide_by(signals: Signals, share: float, draws: Array, n_turns: int = 1) -> H
     order = np.where(observed, draws, np.inf).argsort(axis=0)
     rank = np.empty_like(order)
     np.put_along_axis(rank, order, np.arange(N)[:, None], axis=0)
-    turn = np.where(observed, rank // np.maximum(n_hidden, 1), n_turns)
-    hidden = np.hstack([(turn == k) & (n_hidden > 0) for k in range(n_turns)])
+    turn = rank * n_turns // np.maximum(counts, 1) if n_turns > 1 else rank >= n_hidden
+    hidden = np.hstack([(turn == k) & observed & (counts > 1) for k in range(n_turns)])
     X, seen = np.tile(signals.X, n_turns), np.tile(observed, n_turns) & ~hidden
     visible = Signals(np.where(seen, X, 0.0), seen)
     return HiddenPart(visible, np.where(hidden, X, 0.0), hidden, n_turns)

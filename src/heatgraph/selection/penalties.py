@@ -53,6 +53,7 @@ ALPHAS = (0.4, 0.2, 0.1, 0.05, 0.025)
 BETAS = (1.2e-2, 2e-3)
 STRETCHES = (1.0, 1.12, 1.25, 1.4)  # of the scales that were learned
 BETA_FACTORS = (1.0, 3.0)  # of the beta chosen with these
+STEPS = 64.0  # a doubling of a scale is divided into, before it is stretched
 CODINGS = (1.0, 0.5, 0.25, 0.125)  # of alpha, to predict with
 FOLDS = 3
 HIDDEN_SHARE = 0.25
@@ -124,13 +125,16 @@ def stretched(choice: Choice, beta_is_free: bool, choose_among: Callable[[Grid],
     scales learned along with them come out too small.  What was hidden has no part in that.  The
     least stretch is taken whose difference from the best is within one standard error.
 
-    ``choose_among`` chooses from a grid, the scales of which are held.
+    ``choose_among`` chooses from a grid, the scales of which are held.  What is stretched is
+    rounded first: sums in another order should hold the same scales.
     """
-    tau = choice.learned_scales
+    tau = _rounded(choice.learned_scales)
     betas = [factor * choice.beta for factor in _beta_factors(beta_is_free)]
     grid = Grid((choice.alpha,), betas, [factor * tau for factor in STRETCHES], CODINGS)
     held = choose_among(grid)
-    table = held.table.assign(stretch=held.table["scale1"] / tau[0])
+    longest = held.table[f"scale{tau.size}"].to_numpy() / (tau[-1] or 1.0)
+    nearest = np.abs(np.subtract.outer(longest, STRETCHES)).argmin(axis=1)
+    table = held.table.assign(stretch=np.array(STRETCHES)[nearest])
     return replace(
         choice,
         beta=held.beta,
@@ -140,6 +144,13 @@ def stretched(choice: Choice, beta_is_free: bool, choose_among: Callable[[Grid],
         coding=held.coding,
         stretches=table.drop(columns="n_scales"),
     )
+
+
+def _rounded(tau: Array) -> Array:
+    rounded = np.zeros_like(tau)
+    there = tau > 0.0
+    rounded[there] = np.exp2(np.rint(STEPS * np.log2(tau[there])) / STEPS)
+    return rounded
 
 
 def n_stretching(n_signals: int, beta_is_free: bool) -> int:

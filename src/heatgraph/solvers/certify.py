@@ -138,7 +138,8 @@ def solve_priced(
             solution, reached = replace(solution, status=Status.INTERRUPTED), float("nan")
             break
         reached = prices.gap
-        promised = min(promised, reached)  # as before, where heat is everywhere and no one can say
+        # Where heat is everywhere no one can say; the next round settles further, and it recedes.
+        promised = MEANWHILE * promised if np.isnan(reached) else min(promised, reached)
         if solution.status is Status.STALLED and stage.reach > _fine(objective).reach:
             promised = 0.0  # rough atoms hide what is left: no more of them
         if reached <= gap or done >= max_iter:
