@@ -319,8 +319,8 @@ def certificate():
         true = edge_scores(graph, _as_graph(candidates, np.ones(candidates.n_edges))).recall
         after = edge_scores(graph, _as_graph(fit.objective.candidates, fit.solution.w)).recall
         print(
-            f"  N = {n_nodes}, at most {n_rounds} rounds: {fit.solution.status}, gap over all pairs "
-            f"{fit.gap:.4f} (asked {GAP}), {fit.solution.n_iter} iterations, "
+            f"  N = {n_nodes}, at most {n_rounds} rounds: {fit.solution.status}, gap over all "
+            f"pairs {fit.gap:.4f} (asked {GAP}), {fit.solution.n_iter} iterations, "
             f"{time.perf_counter() - start:.0f} s; candidates "
             f"{candidates.n_edges} -> {fit.objective.candidates.n_edges}, recall of true edges "
             f"{true:.3f} -> {after:.3f}, best-cut F "
