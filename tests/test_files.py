@@ -2,12 +2,14 @@
 
 import os
 import stat
+from io import BytesIO
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from heatgraph import files
-from heatgraph.files import write_atomically, write_folder
+from heatgraph.files import read_array, write_atomically, write_folder
 
 
 def test_writes_bytes_and_text(tmp_path):
@@ -200,3 +202,15 @@ def test_folder_errors_come_before_the_block(tmp_path, monkeypatch):
     for path, kind, message in cases:
         with pytest.raises(kind, match=message), write_folder(path, replace=True):
             pytest.fail("the block ran")
+
+
+@pytest.mark.parametrize(
+    "broken", [b"{'descr': ('<f8', 'shape': (3,), }", b"{'descr' '<f8' (}", b""]
+)
+def test_an_array_whose_header_is_damaged_is_refused(broken):
+    whole = BytesIO()
+    np.save(whole, np.arange(3.0))
+    content = whole.getvalue()
+    damaged = content[:10] + broken.ljust(117) + b"\n" + content[128:]
+    with pytest.raises(ValueError, match=r"the signal is not in the \.npy format"):
+        read_array(BytesIO(damaged), len(damaged), "the signal")

@@ -15,6 +15,7 @@ import zipfile
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from tokenize import TokenError
 from typing import IO, Any, Literal
 
 import numpy as np
@@ -422,7 +423,7 @@ def read_array(file: IO[bytes], size: int, name: str) -> NDArray[Any]:
         if version not in readers:
             raise ValueError(f"version {version} of the .npy format is not known here")
         shape, fortran, dtype = readers[version](file)
-    except (ValueError, TypeError, EOFError) as error:
+    except (ValueError, TypeError, EOFError, SyntaxError, TokenError) as error:
         raise ValueError(f"{name} is not in the .npy format ({error})") from error
     if dtype.hasobject:
         raise ValueError(f"{name} holds pickled objects, which are never read")

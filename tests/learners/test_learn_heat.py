@@ -153,11 +153,12 @@ class TestFit:
         assert len(table) == len(ALPHAS) * len(BETAS)
         assert table["missed"].between(0.0, 1.0).all()
         row = table[(table["alpha"] == chosen.alpha_)].sort_values("missed").iloc[0]
+        assert chosen.scales_[0] >= 0.99 * row["scale1"]
         then = chosen.stretches_
         assert then["missed"].between(0.0, 1.0).all()
         row = then[
             (then["beta"] == chosen.beta_)
-            & np.isclose(then["stretch"] * row["scale1"], chosen.scales_[0])
+            & (then["scale1"] == chosen.scales_[0])
             & np.isclose(then["coding"] * chosen.alpha_, chosen.predicting_alpha_)
         ]
         assert len(row) == 1
