@@ -301,7 +301,7 @@ def certificate():
     """From 8 candidates a node to every pair: until it is given, and a few rounds of it."""
     from heatgraph.solvers.certify import solve_priced
 
-    for n_nodes, n_rounds in ((300, 40), (2000, 3)):
+    for n_nodes, n_rounds in ((300, 40), (2000, 2)):
         graph, X, candidates, w = problem(n_nodes, 500, neighbours=8)
         _, (objective, ensemble) = engines(X, candidates, reach=reach_of(n_nodes))
         start = time.perf_counter()
