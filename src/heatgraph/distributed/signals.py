@@ -38,6 +38,7 @@ MOST_INLINE = 2**20
 FAN_IN = 8  # parts whose sums one task adds up
 # Bytes of sums that are fetched as they are: to add them up at a worker first takes a round more.
 MOST_FETCHED = 2**23
+SUMS_A_PAIR = 48  # bytes: a number for each of two scales, and of some three stretches of a part
 
 
 @dataclass(frozen=True, eq=False)
@@ -233,8 +234,7 @@ class DaskSignals:
         return self.client.submit(function, *arguments, key=name, pure=False, **where)
 
     def _sum(self, tasks: list[Any]) -> Any:
-        # A matrix or two for each of some three stretches that the terms of a part make up.
-        while len(tasks) * 48 * self.n_nodes**2 > MOST_FETCHED and len(tasks) > 1:
+        while len(tasks) * SUMS_A_PAIR * self.n_nodes**2 > MOST_FETCHED and len(tasks) > 1:
             groups = [tasks[k : k + FAN_IN] for k in range(0, len(tasks), FAN_IN)]
             tasks = [self._submit(work.join, group) for group in groups]
         sums = work.join(_result(tasks))

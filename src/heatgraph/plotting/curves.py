@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "chosen_row",
+    "chosen_stretch",
     "n_chosen",
     "plot_convergence",
     "plot_selection",
@@ -107,18 +108,8 @@ def plot_selection(
     several = len(set(selection["n_scales"])) > 1
     groups = selection.groupby(["n_scales", "beta"])
     for k, ((size, spread), rows) in enumerate(groups):
-        path = rows.sort_values("alpha")
         label = f"beta {spread:.2g}" + (f", {size} scales" if several else "")
-        ax.errorbar(
-            path["alpha"],
-            path["missed"],
-            yerr=path["standard_error"],
-            color=SEQUENCE[k % len(SEQUENCE)],
-            marker=MARKERS[k % len(MARKERS)],
-            markersize=5,
-            capsize=2,
-            label=label,
-        )
+        _missed_along(ax, k, rows.sort_values("alpha"), "alpha", label)
     if alpha is not None and beta is not None:
         _ring(ax, selection, chosen_row(selection, alpha, beta, n_scales))
     ax.axhline(1.0, color="0.4", linestyle=":", linewidth=1.2)
@@ -126,12 +117,7 @@ def plot_selection(
     alphas = sorted(set(selection["alpha"]))
     ax.set_xticks(alphas, [f"{alpha:.2g}" for alpha in alphas])
     ax.minorticks_off()
-    ax.set_xlabel("alpha")
-    ax.set_ylabel("share of hidden energy missed")
-    ax.legend(frameon=False, fontsize="small")
-    ax.grid(alpha=0.3)
-    bare(ax)
-    return ax
+    return _labelled(ax, "alpha")
 
 
 def plot_stretches(
@@ -168,24 +154,30 @@ def plot_stretches(
     ax = new_axes(6.0, 3.6) if ax is None else ax
     every = stretches.loc[stretches.groupby(["beta", "stretch"])["missed"].idxmin()]
     for k, (spread, best) in enumerate(every.groupby("beta")):
-        ax.errorbar(
-            best["stretch"],
-            best["missed"],
-            yerr=best["standard_error"],
-            color=SEQUENCE[k % len(SEQUENCE)],
-            marker=MARKERS[k % len(MARKERS)],
-            markersize=5,
-            capsize=2,
-            label=f"beta {spread:.2g}",
-        )
+        _missed_along(ax, k, best, "stretch", f"beta {spread:.2g}")
     if scale is not None and beta is not None:
-        near = np.isclose(every["beta"], beta, rtol=1e-9, atol=0.0)
-        longest = [name for name in every.columns if re.fullmatch(r"scale\d+", str(name))][-1]
-        near &= np.isclose(every[longest], scale, rtol=1e-9, atol=0.0)
-        _ring(ax, every, int(np.flatnonzero(near)[0]) if near.any() else None, "stretch")
+        _ring(ax, every, chosen_stretch(every, scale, beta), "stretch")
     # A dictionary that is far off can miss many times what there is.
     ax.set_ylim(top=min(ax.get_ylim()[1], MOST_MISSED))
-    ax.set_xlabel("scales, over those that were learned")
+    return _labelled(ax, "scales, over those that were learned")
+
+
+def _missed_along(ax: Axes, k: int, rows: pd.DataFrame, along: str, label: str) -> None:
+    """The ``k``-th line: what was missed, with its standard error."""
+    ax.errorbar(
+        rows[along],
+        rows["missed"],
+        yerr=rows["standard_error"],
+        color=SEQUENCE[k % len(SEQUENCE)],
+        marker=MARKERS[k % len(MARKERS)],
+        markersize=5,
+        capsize=2,
+        label=label,
+    )
+
+
+def _labelled(ax: Axes, along: str) -> Axes:
+    ax.set_xlabel(along)
     ax.set_ylabel("share of hidden energy missed")
     ax.legend(frameon=False, fontsize="small")
     ax.grid(alpha=0.3)
@@ -199,9 +191,23 @@ def n_chosen(model: Any) -> int | None:
     Some of ``scales_`` may have become one since.
     """
     stretches = getattr(model, "stretches_", None)
-    if stretches is None:
-        return None
-    return sum(re.fullmatch(r"scale\d+", str(name)) is not None for name in stretches.columns)
+    return None if stretches is None else len(_scales(stretches))
+
+
+def _scales(tried: pd.DataFrame) -> list[str]:
+    """The columns of the scales, the shortest first."""
+    return [name for name in map(str, tried.columns) if re.fullmatch(r"scale\d+", name)]
+
+
+def chosen_stretch(stretches: pd.DataFrame, scale: float, beta: float) -> int | None:
+    """Which row of ``stretches_`` has this longest scale and this beta; None if none has.
+
+    Of several it is the one that missed least: so the penalty to predict with was chosen.
+    """
+    near = np.isclose(stretches["beta"], beta, rtol=1e-9, atol=0.0)
+    near &= np.isclose(stretches[_scales(stretches)[-1]], scale, rtol=1e-9, atol=0.0)
+    found = np.flatnonzero(near)
+    return int(found[np.argmin(stretches["missed"].to_numpy()[found])]) if found.size else None
 
 
 def chosen_row(

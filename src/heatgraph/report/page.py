@@ -23,7 +23,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from heatgraph.files import write_atomically
 from heatgraph.graph import Graph
-from heatgraph.plotting.curves import chosen_row, n_chosen
+from heatgraph.plotting.curves import chosen_row, chosen_stretch, n_chosen
 from heatgraph.report import facts
 from heatgraph.report.content import Content, gather
 from heatgraph.report.places import place
@@ -251,11 +251,7 @@ def _selection_table(model: Any) -> str:
     tables = _tried(tried, chosen, f"All {len(tried)} that were tried")
     then: pd.DataFrame | None = getattr(model, "stretches_", None)
     if then is not None:
-        same = np.isclose(then["beta"], model.beta_, rtol=1e-9, atol=0.0)
-        same &= np.isclose(then[f"scale{n_chosen(model)}"], model.scales_[-1], rtol=1e-9, atol=0.0)
-        coding = model.predicting_alpha_ / model.alpha_ if model.alpha_ > 0.0 else 1.0
-        same &= np.isclose(then["coding"], coding)
-        found = int(np.flatnonzero(same)[0]) if same.any() else None
+        found = chosen_stretch(then, model.scales_[-1], model.beta_)
         tables += _tried(then, found, f"All {len(then)} stretches of the diffusion times")
     return tables
 
