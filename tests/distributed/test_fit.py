@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -12,6 +13,7 @@ import pytest
 
 from heatgraph import LearnHeat
 from heatgraph.distributed import codes, reading
+from heatgraph.distributed.signals import _result
 from heatgraph.learners import checkpoint as checkpoints
 from heatgraph.solvers import ensemble
 from heatgraph.storage import load_model, save_model
@@ -241,6 +243,18 @@ class TestRefuses:
         X = da.from_array(signals, chunks=(20, 6)).map_blocks(spoil, meta=np.empty((0, 0)))
         with pytest.raises(ValueError, match="chunk could not be computed: FileNotFoundError"):
             LearnHeat(**GIVEN).fit(X)
+
+    def test_workers_that_die_again_and_again(self):
+        from distributed import KilledWorker
+
+        class Future:
+            client = property(lambda self: self)
+
+            def gather(self, futures):
+                raise KilledWorker("code-part", SimpleNamespace(address="tcp://here"), 3)
+
+        with pytest.raises(ValueError, match="most likely for want of memory: give them more"):
+            _result([Future()])
 
     @pytest.mark.parametrize(
         ("change", "message"),

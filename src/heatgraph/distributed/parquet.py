@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from heatgraph.distributed.memory import give_back_libraries
+
 __all__ = ["ParquetRows", "ParquetSignals", "read_parquet"]
 
 Array = NDArray[np.float64]
@@ -46,6 +48,7 @@ class ParquetRows:
                 rows = np.empty((batch.num_rows, len(self.columns)))
                 for k, name in enumerate(self.columns):
                     rows[:, k] = _values(batch.column(name))
+                give_back_libraries()
                 yield rows
 
     def read(self) -> Array:

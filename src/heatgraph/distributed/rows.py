@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from heatgraph.distributed.memory import give_back_libraries
 from heatgraph.distributed.parquet import ParquetRows
 from heatgraph.objective.heat import Signals
 from heatgraph.solvers import ensemble
@@ -29,6 +30,7 @@ class Chunk:
     def pieces(self) -> Iterator[Array]:
         import dask
 
+        give_back_libraries()
         yield np.asarray(dask.get(self.graph, self.key))
 
 

@@ -248,6 +248,12 @@ def _result(futures: list[Any]) -> list[Any]:
         found: list[Any] = futures[0].client.gather(futures)
         return found
     except Exception as error:
+        if type(error).__name__ == "KilledWorker":
+            raise ValueError(
+                "X: workers died on one of its parts, again and again, most likely for want of "
+                "memory: give them more (memory_limit of the cluster), fewer threads each, or "
+                f"smaller chunks of signals. ({error})"
+            ) from error
         raise ValueError(
             f"X: a chunk could not be computed: {type(error).__name__}: {error}"
         ) from error
