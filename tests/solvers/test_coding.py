@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 from heatgraph.datasets import make_graph, make_heat_signals
 from heatgraph.kernels.dense import DenseHeat
 from heatgraph.objective.atoms import ATOMS
+from heatgraph.solvers import coding as coder
 from heatgraph.solvers.coding import Coding, code
 
 Array = NDArray[np.float64]
@@ -325,3 +327,100 @@ class TestMissingEntries:
                 tol=TOL,
                 observed=np.ones(problem.X.shape, dtype=bool),
             )
+
+
+class TestFactor:
+    """The Cholesky factor of a support, continued as atoms enter and cut as they leave."""
+
+    @staticmethod
+    def matrix(n: int, seed: int = 0) -> Array:
+        A = np.random.default_rng(seed).normal(size=(n + 5, n))
+        return A.T @ A
+
+    @staticmethod
+    def prepared(G: Array, support: Array) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+        work = coder._work(len(G))
+        for part in work:
+            part[...] = -7  # what is not written must not be read
+        work[3][: support.size] = support
+        return (G, np.ones(len(G), dtype=np.bool_), np.empty((0, 0))), work
+
+    @staticmethod
+    def assert_factor(G: Array, support: Array, work: tuple[Any, ...]) -> None:
+        n = support.size
+        expected = np.linalg.cholesky(G[np.ix_(support, support)])
+        factor, inverse = work[4][:n, :n], work[5][:n]
+        np.testing.assert_allclose(np.tril(factor), expected, atol=1e-10)
+        np.testing.assert_allclose(np.triu(factor), expected.T, atol=1e-10)
+        np.testing.assert_allclose(inverse, 1.0 / np.diag(expected), rtol=1e-10)
+
+    @pytest.mark.parametrize("n", [1, 3, 4, 5, 8, 9, 17])
+    @pytest.mark.parametrize("share", [0.0, 0.3, 0.8])
+    def test_is_that_of_numpy_whole_or_continued(self, n: int, share: float) -> None:
+        G = self.matrix(20)
+        support = np.random.default_rng(n).permutation(20)[:n]
+        gram, work = self.prepared(G, support)
+        first = int(share * n)
+        assert coder._factor(gram, work, first, 0) == first
+        assert coder._factor(gram, work, n, first) == n
+        self.assert_factor(G, support, work)
+
+    @pytest.mark.parametrize("place", [0, 2, 3, 4, 6, 9])
+    def test_stops_at_an_atom_that_others_span(self, place: int) -> None:
+        A = np.random.default_rng(1).normal(size=(15, 12))
+        support = np.arange(12)
+        A[:, support[place]] = A[:, support[:place]].sum(axis=1)  # at the first place: nothing
+        gram, work = self.prepared(A.T @ A, support)
+        assert coder._factor(gram, work, 12, 0) == place
+        factor = work[4][: place + 1, :place]  # with the row of what it stopped at
+        before = np.tril(factor[:-1])
+        np.testing.assert_allclose(before @ factor[-1], (A.T @ A)[:place, place], atol=1e-10)
+
+    @pytest.mark.parametrize("gone", [[0], [10], [4], [0, 1, 2], [2, 5, 10], list(range(0, 11, 2))])
+    @pytest.mark.parametrize("done", [11, 6])
+    def test_of_those_that_stay(self, gone: list[int], done: int) -> None:
+        G, support = self.matrix(16), np.random.default_rng(2).permutation(16)[:11]
+        gram, work = self.prepared(G, support)
+        coder._factor(gram, work, done, 0)
+        h = np.zeros(16)
+        h[support] = 1.0
+        h[support[gone]] = 0.0
+        stay = np.delete(support, gone)
+        n, held = coder._drop_zeros(work, h, 11, done)
+        assert (n, held) == (stay.size, done - sum(k < done for k in gone))
+        np.testing.assert_array_equal(work[3][:n], stay)
+        self.assert_factor(G, stay[:held], work)
+        assert coder._factor(gram, work, n, held) == n
+        self.assert_factor(G, stay, work)
+
+
+class TestStarts:
+    def test_codes_of_another_dictionary_leave_the_answer(self) -> None:
+        """Weak codes of a start that fits badly are silenced first."""
+        problem = heat_lasso(alpha=1e-2, n_nodes=30)
+        answer = problem.solve()
+        rng = np.random.default_rng(0)
+        start = rng.normal(size=answer.h.shape) * rng.uniform(size=answer.h.shape) ** 3
+        far = problem.solve(30.0 * start)
+        np.testing.assert_allclose(far.value, answer.value, rtol=1e-10)
+        np.testing.assert_allclose(far.h, answer.h, atol=1e-6)
+
+    def test_strongest_codes_stay(self) -> None:
+        h, support = np.array([0.0, 1.0, -5.0, 0.9, 0.0, 4.0]), np.array([1, 2, 3, 5, 0, 0])
+        assert coder._keep_strongest(h, support, 4) == 3
+        np.testing.assert_array_equal(h, [0.0, 1.0, -5.0, 0.0, 0.0, 4.0])
+        np.testing.assert_array_equal(support[:3], [1, 2, 5])
+
+    @pytest.mark.parametrize("times", [1.0, 100.0])
+    def test_near_and_far(self, times: float) -> None:
+        problem = heat_lasso(alpha=1e-2, n_nodes=30)
+        answer = problem.solve()
+        m = int(np.argmax((answer.h != 0.0).sum(axis=1)))
+        h, a = times * answer.h[m], problem.a.copy()
+        support = np.flatnonzero(h)
+        assert support.size > coder.FEW
+        G = problem.D.T @ problem.D
+        gram, work = TestFactor.prepared(G, support)
+        c = problem.X[m] @ problem.D
+        assert coder._is_far(gram, work, c, a, h, support.size) == (times > 1.0)
+        assert not coder._is_far(gram, work, c, 0.0 * a, h, support.size)

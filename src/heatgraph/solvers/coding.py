@@ -12,6 +12,7 @@ support is right costs one small solve.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -44,6 +45,10 @@ Work = tuple[Array, Array, Array, Ints, Array, Array]
 # lets it be: the step that drops such an atom raises the fit by up to this times its square.
 DEPENDENT = 1e-14
 ENTRY_SHARE = 0.3  # atoms enter together where their excess is at least this share of the largest
+FEW = 4  # atoms by which codes to start from are judged
+FAR = 5.0  # times its bound: a correlation of codes that few of will stay
+WEAK = 0.2  # of the strongest code: a weaker one is not worth to start from, where few will stay
+COLUMNS = 4  # of a factor that are worked on together
 NEWTON_MAX = 400  # a larger support is swept by coordinates: its factor would cost more
 MAX_ROUNDS = 1000
 GAP_WORTH = 0.1  # the duality gap is computed once no correlation exceeds its bound by more
@@ -54,6 +59,9 @@ _compiled = numba.njit(cache=True, nogil=True, fastmath=FASTMATH)
 
 
 _borrowing = compiled_with(nrt=False)
+# Part of whatever calls it, and in the order in which it is written: compiled on its own besides,
+# sums could be taken in another, and which of the two is run depends on what was in the cache.
+_inside = compiled_with(nrt=False, fastmath={"contract", "nsz"}, inside=True)
 # A largest value is found several at a time only where none can be NaN.
 _comparing = compiled_with(nrt=False, fastmath=FASTMATH | {"nnan"})
 
@@ -149,6 +157,8 @@ def _code_one(
     n = _list_support(h, support)
     for k in range(n):
         know(gram, support[k])
+    if n > FEW and _is_far(gram, work, c, a, h, n):
+        n = _keep_strongest(h, support, n)
     if n > factor.shape[0]:
         _correlate(gram, c, h, q, support, n)
     done, best, idle = 0, np.inf, 0
@@ -182,7 +192,7 @@ def _largest(x: Array) -> float:
     return largest
 
 
-@_borrowing
+@_inside
 def _list_support(h: Array, support: Ints) -> int:
     n = 0
     for j in range(h.size):
@@ -193,6 +203,41 @@ def _list_support(h: Array, support: Ints) -> int:
 
 
 @_borrowing
+def _is_far(gram: Gram, work: Work, c: Array, a: Array, h: Array, n: int) -> bool:
+    """Whether codes to start from are of another dictionary, by some atoms of their support.
+
+    At a minimiser the correlations of these atoms are at the bounds.
+    """
+    row, support = work[2], work[3]
+    for k in range(FEW):
+        j = support[k * n // FEW]
+        gather(gram, j, support, n, row)
+        q = c[j]
+        for m in range(n):
+            q -= row[m] * h[support[m]]
+        if abs(q) > 0.5 * FAR * a[j] and a[j] > 0.0:
+            return True
+    return False
+
+
+@_borrowing
+def _keep_strongest(h: Array, support: Ints, n: int) -> int:
+    """Silence what is weak beside the strongest code: to drop it later takes a solution each."""
+    strongest = 0.0
+    for k in range(n):
+        strongest = max(strongest, abs(h[support[k]]))
+    kept = 0
+    for k in range(n):
+        j = support[k]
+        if abs(h[j]) < WEAK * strongest:
+            h[j] = 0.0
+        else:
+            support[kept] = j
+            kept += 1
+    return kept
+
+
+@_inside
 def _correlate(gram: Gram, c: Array, h: Array, q: Array, support: Ints, n: int) -> None:
     """``q = c - G h``, afresh; by rows, as G is symmetric and h sparse."""
     for j in range(q.size):
@@ -267,7 +312,7 @@ def _descend_on_support(
         done = _factor(gram, work, n, done)
         reach = _direction(gram, work, c, a, h, n, done)
         if done == n and _cross(work, c, a, h, n):
-            n, done = _drop_zeros(h, support, n, done)
+            n, done = _drop_zeros(work, h, n, done)
             continue
         leaver = -1
         for k in range(n):
@@ -281,7 +326,7 @@ def _descend_on_support(
         if leaver < 0:
             break
         h[support[leaver]] = 0.0
-        n, done = _drop_zeros(h, support, n, done)
+        n, done = _drop_zeros(work, h, n, done)
     _correlate(gram, c, h, q, support, n)
     return n, done
 
@@ -328,16 +373,48 @@ def _cross(work: Work, c: Array, a: Array, h: Array, n: int) -> bool:
 
 
 @_borrowing
-def _drop_zeros(h: Array, support: Ints, n: int, done: int) -> tuple[int, int]:
+def _drop_zeros(work: Work, h: Array, n: int, done: int) -> tuple[int, int]:
     """Take every atom at zero off the support: ties bring several there at once."""
+    support = work[3]
     kept = 0
     for k in range(n):
         if h[support[k]] == 0.0:
-            done = min(done, kept)
+            if kept < done:
+                _without_row(work, kept, done)
+                done -= 1
         else:
             support[kept] = support[k]
             kept += 1
     return kept, done
+
+
+@_inside
+def _without_row(work: Work, k: int, done: int) -> None:
+    """Take row ``k`` out of the factor of the first ``done`` atoms, whose other rows it follows.
+
+    Without that row, the columns from ``k`` on reach one above the diagonal.  Turning each by the
+    next one, in the plane of the two, takes that away and leaves their products what they are.
+    """
+    factor, inverse = work[4], work[5]
+    for m in range(k):
+        row = factor[m]
+        for p in range(k, done - 1):
+            row[p] = row[p + 1]
+            factor[p, m] = row[p]
+    for m in range(k, done - 1):
+        # Columns of the factor are rows of the other triangle.  The next one was not moved yet.
+        column, after = factor[m, m + 1 : done], factor[m + 1, m + 1 : done]
+        size = math.hypot(column[0], after[0])
+        cosine, sine = column[0] / size, after[0] / size
+        for p in range(1, column.size):
+            turned = cosine * column[p] + sine * after[p]
+            after[p] = cosine * after[p] - sine * column[p]
+            column[p] = turned
+        inverse[m] = 1.0 / size
+        factor[m, m] = size
+        for p in range(m + 1, done - 1):
+            factor[m, p] = factor[m, p + 1]
+            factor[p, m] = factor[m, p]
 
 
 @_borrowing
@@ -383,32 +460,70 @@ def _direction(gram: Gram, work: Work, c: Array, a: Array, h: Array, n: int, don
 def _factor(gram: Gram, work: Work, n: int, done: int) -> int:
     """Continue the Cholesky factor of ``G_AA`` from row ``done``; stop at an unsafe pivot.
 
-    A column at a time, which takes its part out of all new rows: they do not wait for each other.
-    Both triangles are kept, so that every loop runs along rows.
+    Four columns at a time, whose part is taken out of what is left of each new row together.  Both
+    triangles are kept, so that every loop runs along rows.
     """
     support, factor, inverse = work[3], work[4], work[5]
     for k in range(done, n):
         gather(gram, support[k], support, k + 1, factor[k])
-    for m in range(n):
-        if m >= done:
-            pivot = factor[m, m]
-            if pivot <= DEPENDENT * diagonal(gram, support[m]):
-                return m
-            factor[m, m] = np.sqrt(pivot)
-            inverse[m] = 1.0 / factor[m, m]
-        for k in range(max(m + 1, done), n):
-            x = factor[k, m] * inverse[m]
-            factor[k, m] = x
-            factor[m, k] = x
-            if x != 0.0:  # atoms far apart do not meet
-                # Counted from zero, or the compiler would allow for negative indices every time.
-                row, column = factor[k, m + 1 : k + 1], factor[m, m + 1 : k + 1]
-                for p in range(row.size):
-                    row[p] -= x * column[p]
+    first = 0
+    while first + COLUMNS < n:
+        for k in range(max(first, done), first + COLUMNS):
+            if not _new_row(gram, work, first, k):
+                return k
+        for k in range(max(first + COLUMNS, done), n):
+            _take_out(factor, inverse, first, k)
+        first += COLUMNS
+    for k in range(max(first, done), n):
+        if not _new_row(gram, work, first, k):
+            return k
     return n
 
 
-@_borrowing
+@_inside
+def _new_row(gram: Gram, work: Work, first: int, k: int) -> bool:
+    """The last columns, from ``first`` on, of row ``k``; False at an unsafe pivot."""
+    support, factor, inverse = work[3], work[4], work[5]
+    pivot = factor[k, k]
+    for m in range(first, k):
+        x = factor[k, m] * inverse[m]
+        factor[k, m] = x
+        factor[m, k] = x
+        pivot -= x * x
+        for p in range(m + 1, k):
+            factor[k, p] -= x * factor[m, p]
+    if pivot <= DEPENDENT * diagonal(gram, support[k]):
+        return False
+    factor[k, k] = np.sqrt(pivot)
+    inverse[k] = 1.0 / factor[k, k]
+    return True
+
+
+@_inside
+def _take_out(factor: Array, inverse: Array, first: int, k: int) -> None:
+    """The entries of row ``k`` in four columns, and their part taken out of those that follow."""
+    second, third, fourth, end = first + 1, first + 2, first + 3, first + COLUMNS
+    x0 = factor[k, first] * inverse[first]
+    x1 = (factor[k, second] - x0 * factor[first, second]) * inverse[second]
+    x2 = factor[k, third] - x0 * factor[first, third] - x1 * factor[second, third]
+    x2 *= inverse[third]
+    x3 = factor[k, fourth] - x0 * factor[first, fourth] - x1 * factor[second, fourth]
+    x3 = (x3 - x2 * factor[third, fourth]) * inverse[fourth]
+    factor[k, first] = factor[first, k] = x0
+    factor[k, second] = factor[second, k] = x1
+    factor[k, third] = factor[third, k] = x2
+    factor[k, fourth] = factor[fourth, k] = x3
+    if x0 == 0.0 and x1 == 0.0 and x2 == 0.0 and x3 == 0.0:
+        return  # atoms far apart do not meet
+    # Counted from zero, or the compiler would allow for negative indices every time.
+    row = factor[k, end : k + 1]
+    c0, c1 = factor[first, end : k + 1], factor[second, end : k + 1]
+    c2, c3 = factor[third, end : k + 1], factor[fourth, end : k + 1]
+    for p in range(row.size):
+        row[p] -= x0 * c0[p] + x1 * c1[p] + x2 * c2[p] + x3 * c3[p]
+
+
+@_inside
 def _solve_lower(F: Array, inverse: Array, b: Array, n: int) -> None:
     for k in range(n):
         x = b[k] * inverse[k]
@@ -418,7 +533,7 @@ def _solve_lower(F: Array, inverse: Array, b: Array, n: int) -> None:
             after[m] -= row[m] * x
 
 
-@_borrowing
+@_inside
 def _solve_upper(F: Array, inverse: Array, b: Array, n: int) -> None:
     for k in range(n - 1, -1, -1):
         x = b[k] * inverse[k]

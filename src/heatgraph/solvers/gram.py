@@ -24,13 +24,15 @@ Gram = tuple[Array, NDArray[np.bool_], Array]
 FASTMATH = {"reassoc", "contract", "nsz"}
 
 
-def compiled_with(nrt: bool, fastmath: set[str] = FASTMATH) -> Callable[[F], F]:
-    """Compile with or without counting who holds an array.
+def compiled_with(
+    nrt: bool, fastmath: set[str] = FASTMATH, inside: bool = False
+) -> Callable[[F], F]:
+    """Compile with or without counting who holds an array; ``inside`` whatever calls it.
 
     What codes one signal works on arrays that others hold, and allocates nothing: it need not
     count, which on supports of ten atoms takes longer than the algebra.
     """
-    options: dict[str, Any] = {"cache": True, "nogil": True, "_nrt": nrt}
+    options: dict[str, Any] = {"cache": True, "nogil": True, "_nrt": nrt, "forceinline": inside}
     return numba.njit(fastmath=fastmath, **options)  # type: ignore[no-any-return]
 
 

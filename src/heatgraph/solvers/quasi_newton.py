@@ -28,9 +28,8 @@ __all__ = ["Evaluation", "State", "minimise"]
 Array = NDArray[np.float64]
 Aux = TypeVar("Aux")
 
-MEMORY = 10
-MANY = 20_000  # coordinates from which on the memory costs more than it saves
-MEMORY_OF_MANY = 4
+MEMORY = (4, 10)  # pairs, the fewest and the most
+MEMORY_SIZE = 100_000  # coordinates of all pairs: more would cost more than they save
 ARMIJO = 1e-4
 MODEL_STEPS = (8, 40)  # fewest and most, by how many coordinates are free
 MODEL_WORK = 400_000  # coordinates visited by one minimisation of the model
@@ -143,7 +142,9 @@ def _step(
         nothing = Curvature.nothing(state.memory.metric)
         return _step(evaluate, valid, replace(state, memory=nothing), dear)
     x, at = found
-    most = MEMORY if dear or x.size < MANY else MEMORY_OF_MANY
+    fewest, most = MEMORY
+    if not dear:
+        most = max(fewest, min(most, MEMORY_SIZE // x.size))
     return State(
         x,
         at,
