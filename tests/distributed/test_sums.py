@@ -30,6 +30,33 @@ def test_little_is_handed_on():
     assert whole.value == 2000.0
 
 
+@pytest.mark.parametrize("n", [8, 20, 79, 1000])
+@pytest.mark.parametrize("n_parts", [1, 2, 4])
+def test_equal_parts_hand_on_one_sum(n, n_parts):
+    for k in range(n_parts):
+        begin, end = k * n // n_parts, (k + 1) * n // n_parts
+        assert len(sum_up(np.ones(end - begin), begin, n).stretches) == 1
+
+
+def test_terms_are_taken_one_at_a_time():
+    held, most = 0, 0
+
+    class Term:
+        def __init__(self):
+            nonlocal held, most
+            held += 1
+            most = max(most, held)
+
+        def __add__(self, other):
+            nonlocal held
+            held -= 1
+            return self
+
+    tree_sum((Term() for _ in range(1000)), 1000)
+    assert held == 1
+    assert most < 12
+
+
 def test_a_part_that_is_missing_is_an_error():
     with pytest.raises(ValueError, match="not all of the 5 terms"):
         _ = sum_up([1.0, 2.0], 0, 5).value

@@ -38,7 +38,7 @@ MOST_INLINE = 2**20
 FAN_IN = 8  # parts whose sums one task adds up
 # Bytes of sums that are fetched as they are: to add them up at a worker first takes a round more.
 MOST_FETCHED = 2**23
-SUMS_A_PAIR = 48  # bytes: a number for each of two scales, and of some three stretches of a part
+SUMS_A_PAIR = 32  # bytes: a number for each of two scales, and of one or two stretches of a part
 
 
 @dataclass(frozen=True, eq=False)
@@ -206,11 +206,16 @@ class DaskSignals:
         recipes = [s.remote for s in step.chain]
         # What is still referred to here may be asked for; other codes the workers can drop.
         alive = [s.recipe.number for s in self.alive]
-        tasks = []
-        for k, place in enumerate(self._places(by_part=self.counts is not None)):
-            counts = None if self.counts is None else self.counts[k]
-            tasks.append(self._task(function, k, counts, place, recipes, *arguments, alive))
-        return self._sum(tasks)
+
+        # Where messages are sent from, so that all tasks go in one: a second would wait for 10 ms.
+        async def submit() -> list[Any]:
+            tasks = []
+            for k, place in enumerate(self._places(by_part=self.counts is not None)):
+                counts = None if self.counts is None else self.counts[k]
+                tasks.append(self._task(function, k, counts, place, recipes, *arguments, alive))
+            return tasks
+
+        return self._sum(self.client.sync(submit))
 
     def _places(self, *, by_part: bool = False) -> list[Place]:
         """Where each part is in the sums, whose terms are batches, or the parts."""

@@ -6,7 +6,7 @@ and hands their codes back without looking inside.  So the signals may be elsewh
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -39,7 +39,7 @@ Array = NDArray[np.float64]
 CODING_TOL = 1e-11  # duality gap of the sources, relative to each signal's energy
 # Signals that are coded, and summed over, together.  Sums over more are taken in an order that
 # depends on this number alone, so that signals in parts give the same bits as those in memory.
-BATCH = 1024
+BATCH = 256
 
 
 class Objective(Protocol):
@@ -177,15 +177,23 @@ def above_tangent(u: Array, alpha: float) -> float:
     return alpha * float(np.sum(alpha * np.log1p(u / alpha) - discount_of(u, alpha) * u))
 
 
-def tree_sum(terms: Sequence[Any]) -> Any:
-    """The sum by halves, the first a power of two of terms.
+def tree_sum(terms: Iterable[Any], n_terms: int | None = None) -> Any:
+    """The sum by halves, the second the larger one where they cannot be equal.
 
-    So sums of 2^k neighbours each, and what is left, give the same bits when they are summed.
+    So whoever has one of two, four or eight parts of the terms has a sum that the whole is made of.
+    ``n_terms`` is how many there are, where they are made one after the other.
     """
-    if len(terms) == 1:
-        return terms[0]
-    half = 1 << ((len(terms) - 1).bit_length() - 1)
-    return tree_sum(terms[:half]) + tree_sum(terms[half:])
+    if n_terms is None:
+        terms = list(terms)
+        n_terms = len(terms)
+    return _sum_of_next(iter(terms), n_terms)
+
+
+def _sum_of_next(terms: Iterator[Any], n_terms: int) -> Any:
+    if n_terms == 1:
+        return next(terms)
+    first = _sum_of_next(terms, n_terms // 2)
+    return first + _sum_of_next(terms, n_terms - n_terms // 2)
 
 
 def energy_of(signals: Signals) -> float:
@@ -219,7 +227,8 @@ class LocalSignals:
         return int(self.signals.X.shape[1])
 
     def contrasts(self, candidates: CandidateEdges) -> tuple[Array, float]:
-        gram = tree_sum([some.signals.X @ some.signals.X.T for some, _ in self.batches()])
+        grams = (some.signals.X @ some.signals.X.T for some, _ in self.batches())
+        gram = tree_sum(grams, self.n_batches)
         return contrasts_of(gram, candidates)
 
     def silence(self, n_atoms: int) -> Array:
@@ -229,13 +238,21 @@ class LocalSignals:
         self, objective: HeatObjective, D: Dictionary, start: Array, discount: Array | None
     ) -> tuple[Array, Moments]:
         gram = D.kernel.gram(D.tau)
-        codes, sums = [], []
-        for some, rows in self.batches():
-            slopes = None if discount is None else discount[rows]
-            h, moments = some.code_batch(objective, D, start[rows], slopes, gram)
-            codes.append(h)
-            sums.append(moments)
-        return codes[0] if len(codes) == 1 else np.concatenate(codes), tree_sum(sums)
+        codes = []
+
+        def moments() -> Iterator[Moments]:
+            for some, rows in self.batches():
+                slopes = None if discount is None else discount[rows]
+                h, sums = some.code_batch(objective, D, start[rows], slopes, gram)
+                codes.append(h)
+                yield sums
+
+        total: Moments = tree_sum(moments(), self.n_batches)
+        return codes[0] if len(codes) == 1 else np.concatenate(codes), total
+
+    @property
+    def n_batches(self) -> int:
+        return -(-self.n_signals // BATCH)
 
     def batches(self) -> Iterator[tuple[LocalSignals, slice]]:
         """The signals, some at a time, and which rows of the codes are theirs."""
@@ -290,11 +307,12 @@ class LocalSignals:
         return discount_of(u, alpha), above
 
     def moments(self, objective: HeatObjective, D: Dictionary, codes: Array) -> Moments:
-        sums = []
-        for some, rows in self.batches():
-            discount = discount_of(_sizes(D, codes[rows]), objective.alpha)
-            sums.append(some.sums(objective, D, codes[rows], discount))
-        total: Moments = tree_sum(sums)
+        def moments() -> Iterator[Moments]:
+            for some, rows in self.batches():
+                discount = discount_of(_sizes(D, codes[rows]), objective.alpha)
+                yield some.sums(objective, D, codes[rows], discount)
+
+        total: Moments = tree_sum(moments(), self.n_batches)
         return total
 
     def sources(self, codes: Array, n_scales: int) -> Array:
