@@ -107,7 +107,10 @@ def test_correlations_are_those_of_the_dense_atoms(rng):
 def test_neighbourhoods_cover_all_atoms_and_overlap(rng):
     atoms, D = atoms_on_a_line(300)
     chosen = np.arange(0, 600, 2)
-    gram = neighbourhoods._gram(atoms, chosen, NOTHING_MISSING, 0, 300, np.full(600, -1))
+    place, head = np.full(600, -1), np.full(300, -1)
+    gram = neighbourhoods._gram(atoms, chosen, NOTHING_MISSING, 0, place, head)
+    assert (place == -1).all()
+    assert (head == -1).all()
     dense = np.zeros((300, 300))
     dense[np.repeat(np.arange(300), np.diff(gram[0])), gram[1]] = gram[2]
     assert dense == pytest.approx(D[chosen] @ D[chosen].T)

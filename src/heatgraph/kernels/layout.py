@@ -59,14 +59,20 @@ class Layout:
         )
         return cls(candidates, order, upper, both)
 
-    def with_pairs(self, pairs: NDArray[np.intp], w: Array) -> tuple[Layout, Array]:
-        """With more candidates (n, 2), and the weights ``w`` on all of them, new ones at zero."""
+    def with_pairs(
+        self, pairs: NDArray[np.intp], w: Array, seed: float = 0.0
+    ) -> tuple[Layout, Array]:
+        """With more candidates (n, 2), and the weights on all of them: ``seed`` on these pairs.
+
+        Some may be candidates already.
+        """
         N = self.n_nodes
         old = self.candidates.i.astype(np.int64) * N + self.candidates.j
         new = np.sort(pairs, axis=1).astype(np.int64)
         keys = np.union1d(old, new[:, 0] * N + new[:, 1])
         weights = np.zeros(keys.size)
-        weights[np.searchsorted(keys, old)] = w
+        weights[np.searchsorted(keys, new[:, 0] * N + new[:, 1])] = seed
+        weights[np.searchsorted(keys, old)] = np.maximum(w, weights[np.searchsorted(keys, old)])
         candidates = CandidateEdges(N, (keys // N).astype(np.intp), (keys % N).astype(np.intp))
         return Layout.ordered(candidates, self.order), weights
 

@@ -142,7 +142,6 @@ def price(
     found: list[tuple[NDArray[np.intp], Array]] = []
     for first, block in _gradient_rows(objective, D, w, moments, factors):
         lowest = min(lowest, float(block.min()))
-        _leave_out(block, first, objective.layout, np.ones(w.size, np.bool_))
         kept = min(most, block.shape[1])
         best = np.argpartition(block, kept - 1, axis=1)[:, :kept]
         slopes = np.take_along_axis(block, best, axis=1)

@@ -23,6 +23,7 @@ __all__ = ["Certified", "price_all", "price_tangent", "solve_priced", "with_pair
 Array = NDArray[np.float64]
 
 A_NODE = 12  # new candidates at one node in a round
+SEED = 3e-3  # weight of a pair that would pay, where the mean of all degrees is one
 FINE = 1e-5  # a certificate needs atoms that leave out no more heat than this
 SETTLED = 0.5  # share of the gap to which the fit on the candidates settles before pairs are priced
 # While pairs promise far more than the gap: the share of it to which the fit settles in between.
@@ -67,8 +68,13 @@ def price_tangent(
 
 
 def with_pairs(fit: Certified, prices: Prices) -> Certified:
-    """The same solution with more candidates, which carry no weight yet."""
-    layout, w = fit.objective.layout.with_pairs(prices.pairs, fit.solution.w)
+    """The same solution with more candidates, and a little weight on those that would pay.
+
+    Without any, the slope of a pair between nodes far apart could not be seen: it depends on what
+    is around either, and heat from one does not reach the other.
+    """
+    layout, w = fit.objective.layout.with_pairs(prices.pairs, fit.solution.w, SEED)
+    w *= fit.objective.total / w.sum()
     return replace(
         fit,
         solution=replace(fit.solution, w=w),
@@ -95,7 +101,7 @@ def solve_priced(
 
     Each round settles the fit on its candidates first: to price pairs before floods nodes with
     edges that the next steps would have made needless.  It settles the finer, the less the pairs
-    that came last had promised.
+    that came last had promised.  What the fit took to zero and prices would take back starts again.
     """
     codes, done = None, 0
     history = np.empty(0)

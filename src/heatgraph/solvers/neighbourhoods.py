@@ -29,16 +29,19 @@ Bools = NDArray[np.bool_]
 Block = NDArray[Any]
 
 LANES = 32  # signals in a block
-WHOLE = 80  # atoms of a working set that is solved at once
+WHOLE = 400  # atoms of a working set that is solved at once
 CORE = 24  # of a neighbourhood in a larger one, to which those near it are added
 STRONG = 0.25  # squared cosine between atoms, from which on they are near
 TILE = 16  # rows that are transposed together
+STRIDE = 64  # numbers that are looked at together, for one that counts among them
 TURNS = 30  # of the neighbourhoods, at most
 SHARE = 0.5  # of the largest excess around it, from which on an atom enters
 ROUNDING = 1e-8  # of the size of a signal: correlations below this are taken for zero
 RIDGE = 1e-10  # without a penalty, dependent atoms could grow without bound
 
 _compiled = numba.njit(cache=True, nogil=True, fastmath=FASTMATH)
+# A largest value is found several at a time only where none can be NaN.
+_comparing = numba.njit(cache=True, nogil=True, fastmath=FASTMATH | {"nnan"})
 
 
 @_compiled
@@ -102,26 +105,34 @@ def code_block(
     K = H.shape[1]
     best = np.zeros(region.max() + 1)
     lent, place, by_signal = np.zeros(K), np.full(K, -1), _transposed(Q, H.shape[0])
-    n_open = 0
+    head, energies = np.full(R.shape[0], -1), _energies(R)
+    active, silent = np.empty(K, np.int64), np.empty(K, np.int64)
+    n_open, largest = 0, a[0].max()
     for m in range(H.shape[0]):
         if not open_[m]:
             continue
         row, now = a[m if a.shape[0] > 1 else 0], by_signal[m]
-        worst = _excesses(now, row, H[m], region, best)
-        least = tol * 0.5 * row.max() + ROUNDING * size[m]
+        if a.shape[0] > 1:
+            largest = row.max()
+        least = tol * 0.5 * largest + ROUNDING * size[m]
+        n_active = _nonzero(H[m], active)
+        n_silent = _exceeding(now, row, H[m], 0.1 * least, silent)
+        worst = _worst(now, row, H[m], active[:n_active], silent[:n_silent])
         if worst <= least:
             open_[m] = False
             continue
         n_open += 1
-        chosen = _working_set(now, row, H[m], region, best, least)
-        gram = _gram(atoms, chosen, observed, m, R.shape[0], place)
+        foremost = _foremost(now, row, region, best, silent[:n_silent])
+        chosen = _merged(active[:n_active], foremost)
         h, bound, q = np.empty(chosen.size), np.empty(chosen.size), np.empty(chosen.size)
         for k in range(chosen.size):
             h[k], bound[k], q[k] = H[m, chosen[k]], row[chosen[k]], now[chosen[k]]
-        energy = 0.0
-        for i in range(R.shape[0]):
-            energy += R[i, m] * R[i, m]
-        _solve(gram, bound, h, q, energy, least, lent)
+        if chosen.size <= WHOLE:
+            G = _dense_gram(atoms, chosen, observed, m, head)
+            _solve_exactly(G, bound, h, q, energies[m])
+        else:
+            gram = _gram(atoms, chosen, observed, m, place, head)
+            _take_turns(gram, bound, h, q, energies[m], least, lent)
         for k in range(chosen.size):
             step = h[k] - H[m, chosen[k]]
             if step != 0.0:
@@ -152,50 +163,152 @@ def _excess(q: float, a: float, h: float) -> float:
 
 
 @_compiled
-def _excesses(q: Array, a: Array, h: Array, region: Ints, best: Array) -> float:
-    """The largest of all, and of the silent atoms of every region."""
-    best[:] = 0.0
+def _nonzero(h: Array, found: Ints) -> int:
+    """List where ``h`` is not zero, ascending; how many there are."""
+    n = 0
+    for start in range(0, h.size, STRIDE):
+        part = h[start : start + STRIDE]
+        some = 0
+        for k in range(part.size):
+            some += part[k] != 0.0
+        if some > 0:
+            for k in range(part.size):
+                if part[k] != 0.0:
+                    found[n] = start + k
+                    n += 1
+    return n
+
+
+@_comparing
+def _exceeding(q: Array, a: Array, h: Array, least: float, found: Ints) -> int:
+    """List the silent atoms whose correlation exceeds its bound by more than ``least``."""
+    n = 0
+    for start in range(0, q.size, STRIDE):
+        now, bound = q[start : start + STRIDE], a[start : start + STRIDE]
+        worst = 0.0
+        for k in range(now.size):
+            worst = max(worst, abs(now[k]) - 0.5 * bound[k])
+        if worst > least:
+            for k in range(now.size):
+                if abs(now[k]) - 0.5 * bound[k] > least and h[start + k] == 0.0:
+                    found[n] = start + k
+                    n += 1
+    return n
+
+
+@_compiled
+def _worst(q: Array, a: Array, h: Array, active: Ints, silent: Ints) -> float:
+    """How far the codes are from optimal: the largest excess."""
     worst = 0.0
-    for k in range(h.size):
-        off = _excess(q[k], a[k], h[k])
-        worst = max(worst, off)
-        if h[k] == 0.0 and off > best[region[k]]:
-            best[region[k]] = off
+    for k in active:
+        worst = max(worst, _excess(q[k], a[k], h[k]))
+    for k in silent:
+        worst = max(worst, _excess(q[k], a[k], 0.0))
     return worst
 
 
 @_compiled
-def _working_set(q: Array, a: Array, h: Array, region: Ints, best: Array, least: float) -> Ints:
-    """The support, and of silent atoms that exceed their penalty the foremost of each region."""
-    chosen = np.empty(h.size, np.int64)
+def _foremost(q: Array, a: Array, region: Ints, best: Array, silent: Ints) -> Ints:
+    """Of silent atoms that exceed their penalty the foremost of each region."""
+    for k in silent:
+        best[region[k]] = max(best[region[k]], abs(q[k]) - 0.5 * a[k])
     n = 0
-    for k in range(h.size):
-        excess = abs(q[k]) - 0.5 * a[k]
-        if h[k] != 0.0 or excess > max(0.1 * least, SHARE * best[region[k]]):
-            chosen[n] = k
+    kept = np.empty(silent.size, np.int64)
+    for k in silent:
+        if abs(q[k]) - 0.5 * a[k] > SHARE * best[region[k]]:
+            kept[n] = k
             n += 1
-    return chosen[:n].copy()
+    for k in silent:
+        best[region[k]] = 0.0
+    return kept[:n]
+
+
+@_compiled
+def _merged(first: Ints, second: Ints) -> Ints:
+    """Two ascending lists as one."""
+    out = np.empty(first.size + second.size, np.int64)
+    i = j = 0
+    for k in range(out.size):
+        if j == second.size or (i < first.size and first[i] < second[j]):
+            out[k] = first[i]
+            i += 1
+        else:
+            out[k] = second[j]
+            j += 1
+    return out
+
+
+@_compiled
+def _energies(R: Block) -> Array:
+    """``|r|^2`` of every signal of a block (W,)."""
+    energies = np.zeros(R.shape[1])
+    for i in range(R.shape[0]):
+        for m in range(energies.size):
+            energies[m] += float(R[i, m]) * float(R[i, m])
+    return energies
+
+
+@_compiled
+def _dense_gram(atoms: SparseAtoms, chosen: Ints, observed: Bools, m: int, head: Ints) -> Array:
+    """The Gram matrix of a few atoms on the observed entries of a signal, whole.
+
+    ``head``, by node, is -1 throughout, and left so.
+    """
+    n = chosen.size
+    G = np.zeros((n, n))
+    total = 0
+    for k in range(n):
+        total += atoms.indptr[chosen[k] + 1] - atoms.indptr[chosen[k]]
+    # The entries of the atoms before at a node, as a chain from the last one back.
+    who, value, before = np.empty(total, np.int64), np.empty(total), np.empty(total, np.int64)
+    t = 0
+    for k in range(n):
+        own, row = 0.0, G[k]
+        for p in range(atoms.indptr[chosen[k]], atoms.indptr[chosen[k] + 1]):
+            i = atoms.rows[p]
+            if observed.size > 0 and not observed[m, i]:
+                continue
+            v = float(atoms.values[p])
+            own += v * v
+            last = head[i]
+            while last >= 0:
+                row[who[last]] += v * value[last]
+                last = before[last]
+            who[t], value[t], before[t] = k, v, head[i]
+            head[i] = t
+            t += 1
+        G[k, k] = own
+        for j in range(k):
+            G[j, k] = G[k, j]
+    for k in range(n):
+        for p in range(atoms.indptr[chosen[k]], atoms.indptr[chosen[k] + 1]):
+            head[atoms.rows[p]] = -1
+    return G
 
 
 @_compiled
 def _gram(
-    atoms: SparseAtoms, chosen: Ints, observed: Bools, m: int, N: int, place: Ints
+    atoms: SparseAtoms, chosen: Ints, observed: Bools, m: int, place: Ints, head: Ints
 ) -> tuple[Ints, Ints, Array]:
-    """The Gram matrix of the chosen atoms on the observed entries of a signal, row by row."""
+    """The Gram matrix of the chosen atoms on the observed entries of a signal, row by row.
+
+    ``place`` and ``head``, by atom and by node, are -1 throughout, and left so.
+    """
     n = chosen.size
-    count = np.zeros(N + 1, np.int64)
+    total = 0
     for k in range(n):
-        for p in range(atoms.indptr[chosen[k]], atoms.indptr[chosen[k] + 1]):
-            count[atoms.rows[p] + 1] += 1
-    for i in range(N):
-        count[i + 1] += count[i]
-    who, value = np.empty(count[N], np.int64), np.empty(count[N])
-    at = count[:N].copy()
+        total += atoms.indptr[chosen[k] + 1] - atoms.indptr[chosen[k]]
+    # The entries of all atoms at a node, as a chain from the last one back.
+    who, value, before = np.empty(total, np.int64), np.empty(total), np.empty(total, np.int64)
+    t = 0
     for k in range(n):
         for p in range(atoms.indptr[chosen[k]], atoms.indptr[chosen[k] + 1]):
             i = atoms.rows[p]
-            who[at[i]], value[at[i]] = k, atoms.values[p]
-            at[i] += 1
+            if observed.size > 0 and not observed[m, i]:
+                continue
+            who[t], value[t], before[t] = k, atoms.values[p], head[i]
+            head[i] = t
+            t += 1
     indptr = np.zeros(n + 1, np.int64)
     ends, entries = np.empty(64 * n, np.int64), np.empty(64 * n)
     for k in range(n):
@@ -208,21 +321,45 @@ def _gram(
             if observed.size > 0 and not observed[m, i]:
                 continue
             v = atoms.values[p]
-            for t in range(count[i], count[i + 1]):
+            t = head[i]
+            while t >= 0:
                 other = who[t]
                 if place[other] < 0:
                     place[other] = size
                     ends[size], entries[size] = other, 0.0
                     size += 1
                 entries[place[other]] += v * value[t]
+                t = before[t]
         for t in range(indptr[k], size):
             place[ends[t]] = -1
         indptr[k + 1] = size
+    for k in range(n):
+        for p in range(atoms.indptr[chosen[k]], atoms.indptr[chosen[k] + 1]):
+            head[atoms.rows[p]] = -1
     return indptr, ends[: indptr[n]], entries[: indptr[n]]
 
 
 @_compiled
-def _solve(
+def _solve_exactly(G: Array, a: Array, h: Array, q: Array, energy: float) -> None:
+    """Minimise over ``h`` (n,), given ``G = D^T D``, ``q = D^T r`` and ``energy = |r|^2``."""
+    n = h.size
+    c = q.copy()
+    # What is left plus what these atoms explain: x' = r + D h, D^T x' = q + G h and
+    # |x'|^2 = |r|^2 + h.(q + D^T x').
+    for k in range(n):
+        G[k, k] *= 1.0 + RIDGE
+        if h[k] != 0.0:
+            energy += h[k] * q[k]
+            for j in range(n):
+                c[j] += h[k] * G[k, j]
+    for k in range(n):
+        energy += h[k] * c[k]
+    whole = (G, np.ones(n, np.bool_), np.empty((0, 0)))
+    _code_one(whole, _work(n), c, a, energy, h, CODING_TOL)
+
+
+@_compiled
+def _take_turns(
     gram: tuple[Ints, Ints, Array],
     a: Array,
     h: Array,
@@ -231,11 +368,7 @@ def _solve(
     least: float,
     lent: Array,
 ) -> None:
-    """Minimise over ``h`` (n,), given ``q = D^T r`` and ``energy = |r|^2``."""
-    n = h.size
-    if n <= WHOLE:
-        _solve_part(gram, np.arange(n), a, h, q, energy, lent)
-        return
+    """The same where they are many: by neighbourhoods that overlap, one after the other."""
     parts, starts = _neighbourhoods(gram)
     for _ in range(TURNS):
         moved = False
@@ -311,27 +444,16 @@ def _solve_part(
     """Minimise over some of the codes, exactly, the others held."""
     indptr, ends, entries = gram
     n = part.size
-    G, code, bound, c = np.zeros((n, n)), np.empty(n), np.empty(n), np.empty(n)
+    G, code, bound, left = np.zeros((n, n)), np.empty(n), np.empty(n), np.empty(n)
     for k in range(n):
-        code[k], bound[k], c[k] = h[part[k]], a[part[k]], q[part[k]]
+        code[k], bound[k], left[k] = h[part[k]], a[part[k]], q[part[k]]
         for p in range(indptr[part[k]], indptr[part[k] + 1]):
             lent[ends[p]] = entries[p]
         for j in range(n):
             G[k, j] = lent[part[j]]
-        G[k, k] *= 1.0 + RIDGE
         for p in range(indptr[part[k]], indptr[part[k] + 1]):
             lent[ends[p]] = 0.0
-    # What is left plus what these atoms explain: x' = r + D h, D^T x' = q + G h and
-    # |x'|^2 = |r|^2 + h.(q + D^T x').
-    for k in range(n):
-        if code[k] != 0.0:
-            energy += code[k] * q[part[k]]
-            for j in range(n):
-                c[j] += code[k] * G[k, j]
-    for k in range(n):
-        energy += code[k] * c[k]
-    whole = (G, np.ones(n, np.bool_), np.empty((0, 0)))
-    _code_one(whole, _work(n), c, bound, energy, code, CODING_TOL)
+    _solve_exactly(G, bound, code, left, energy)
     for k in range(n):
         step = code[k] - h[part[k]]
         if step != 0.0:

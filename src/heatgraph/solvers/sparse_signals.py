@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -49,6 +49,10 @@ class SparseSignals:
     @property
     def n_signals(self) -> int:
         return int(self.signals.X.shape[1])
+
+    def of_type(self, dtype: Any) -> SparseSignals:
+        """The same in another precision."""
+        return self if self.dtype == dtype else replace(self, dtype=dtype)
 
     @cached_property
     def rows(self) -> Block:

@@ -23,13 +23,20 @@ Array = NDArray[np.float64]
 # Measured on geometric graphs of 2000 nodes, where the residual with atoms of 1e-5 was then much
 # the same; it is the promise of the best pair, times half the nodes.
 ROUGH = ((0.25, 1e-3), (0.025, 3e-4))
+POLYNOMIAL = 0.01  # of the least heat of an atom: what its polynomial may be wrong by
 
 
 def rough_enough(objective: SparseObjective, residual: float) -> SparseObjective:
-    """The same with the roughest atoms that a fit can settle with, down to a residual."""
+    """The same with the roughest atoms that a fit can settle with, down to a residual.
+
+    These are in single precision, and of polynomials that are no better than they are.
+    """
     stages = _rough(objective)
     reach = max((reach for until, reach in stages if until <= residual), default=0.0)
-    return replace(objective, reach=max(reach, objective.reach)) if objective.reach else objective
+    if not 0.0 < objective.reach < reach:
+        return objective
+    tol = max(objective.tol, POLYNOMIAL * reach)
+    return replace(objective, reach=reach, tol=tol, dtype=np.float32)
 
 
 def solve_by_stages(
@@ -61,7 +68,7 @@ def solve_by_stages(
         try:
             solution = solve_heat(
                 stage,
-                ensemble,
+                ensemble.of_type(stage.dtype),
                 w,
                 tau,
                 learn_scales=learn_scales,
