@@ -150,6 +150,22 @@ def test_prices_of_all_pairs_are_the_gradient_over_all_pairs(atoms):
     assert (np.diff(prices.gradient) >= 0).all()
 
 
+def test_pairs_that_would_pay_start_with_a_little_weight():
+    w, _, (objective, _) = both("unit")
+    c, n = objective.candidates, objective.layout.n_nodes
+    known = np.flatnonzero(w == 0.0)[:2]
+    listed = set(zip(c.i.tolist(), c.j.tolist(), strict=True))
+    new = next((i, j) for i in range(n) for j in range(i + 1, n) if (i, j) not in listed)
+    pairs = np.array([(c.j[known[0]], c.i[known[0]]), new])
+    layout, weights = objective.layout.with_pairs(pairs, w, 0.003)
+    d = layout.candidates
+    after = dict(zip(zip(d.i.tolist(), d.j.tolist(), strict=True), weights, strict=True))
+    assert d.n_edges == c.n_edges + 1
+    assert after[new] == 0.003
+    for k, pair in enumerate(zip(c.i.tolist(), c.j.tolist(), strict=True)):
+        assert after[pair] == (0.003 if k == known[0] else w[k])
+
+
 def test_no_node_gets_more_new_pairs_than_allowed():
     w, _, (objective, ensemble) = both("unit")
     D = objective.dictionary(w, TAU)

@@ -52,18 +52,19 @@ def value(D, X, H, a, observed=None):
     return (left**2).sum(axis=1) + (a * np.abs(H)).sum(axis=1)
 
 
-@pytest.mark.parametrize("n_sources", [3, 40])  # one problem; neighbourhoods that take turns
+# One problem; neighbourhoods that take turns.
+@pytest.mark.parametrize(("n_nodes", "n_sources"), [(400, 3), (400, 40), (1800, 300)])
 @pytest.mark.parametrize("missing", [False, True])
-def test_the_sources_are_those_of_the_whole_lasso(rng, n_sources, missing):
-    atoms, D = atoms_on_a_line(400)
-    X = signals_of(D, 5, n_sources, rng)
+def test_the_sources_are_those_of_the_whole_lasso(rng, n_nodes, n_sources, missing):
+    atoms, D = atoms_on_a_line(n_nodes)
+    X = signals_of(D, 5 if n_sources < 300 else 2, n_sources, rng)
     a = np.full((1, len(D)), 0.1)
     observed = rng.random(X.shape) > 0.2 if missing else NOTHING_MISSING
     H, R = solve(atoms, X, a, observed)
-    if n_sources == 40:
-        assert np.count_nonzero(H, axis=1).max() > neighbourhoods.WHOLE / 2
+    if n_sources == 300:
+        assert np.count_nonzero(H, axis=1).max() > neighbourhoods.WHOLE
     mask = observed if missing else np.ones(X.shape, dtype=bool)
-    for m, x in enumerate(X):
+    for m, x in enumerate(X if n_sources < 300 else []):
         part = D[:, mask[m]]
         y = x[mask[m]]
         best = code(
@@ -73,6 +74,9 @@ def test_the_sources_are_those_of_the_whole_lasso(rng, n_sources, missing):
         assert reached == pytest.approx(best.value[0], rel=1e-7)
     left = np.where(mask, X - H @ D, 0.0)
     assert pytest.approx(left, abs=1e-10) == R[:, : len(X)].T
+    slope = 2.0 * left @ D.T
+    assert (np.abs(slope) <= a + 2e-6).all()  # rounding counts in units of the signal
+    assert slope[H != 0.0] == pytest.approx((a * np.sign(H))[H != 0.0], abs=2e-6)
 
 
 def test_every_signal_may_have_its_own_penalties(rng):
@@ -119,3 +123,37 @@ def test_neighbourhoods_cover_all_atoms_and_overlap(rng):
     assert set(parts) == set(range(300))
     assert sizes.sum() > 300
     assert sizes.max() < 300
+
+
+@pytest.mark.parametrize("missing", [False, True])
+def test_a_gram_matrix_of_few_atoms_is_whole(rng, missing):
+    atoms, D = atoms_on_a_line(50)
+    chosen = np.sort(rng.choice(100, 30, replace=False))
+    observed = rng.random((2, 50)) > 0.3 if missing else NOTHING_MISSING
+    head = np.full(50, -1)
+    G = neighbourhoods._dense_gram(atoms, chosen, observed, 1, head)
+    part = D[chosen][:, observed[1]] if missing else D[chosen]
+    assert pytest.approx(part @ part.T) == G
+    assert (G == G.T).all()
+    assert (head == -1).all()
+
+
+@pytest.mark.parametrize("K", [1, 63, 64, 65, 500])
+def test_who_is_active_and_who_exceeds_its_penalty(rng, K):
+    h = np.where(rng.random(K) < 0.1, rng.normal(size=K), 0.0)
+    q, a = rng.normal(size=K), rng.uniform(1.0, 5.0, size=K)
+    found = np.empty(K, np.int64)
+    assert found[: neighbourhoods._nonzero(h, found)].tolist() == np.flatnonzero(h).tolist()
+    n = neighbourhoods._exceeding(q, a, h, 0.2, found)
+    expected = np.flatnonzero((np.abs(q) - 0.5 * a > 0.2) & (h == 0.0))
+    assert found[:n].tolist() == expected.tolist()
+
+
+def test_the_foremost_of_every_region_enter(rng):
+    q, a = np.array([3.0, 2.9, 1.2, -5.0, 0.1, 1.4]), np.full(6, 2.0)
+    region, best = np.array([0, 0, 0, 1, 1, 2]), np.zeros(3)
+    silent = np.array([0, 1, 2, 3, 5])
+    chosen = neighbourhoods._foremost(q, a, region, best, silent)
+    assert chosen.tolist() == [0, 1, 3, 5]
+    assert not best.any()
+    assert neighbourhoods._merged(np.array([2, 4]), chosen).tolist() == [0, 1, 2, 3, 4, 5]

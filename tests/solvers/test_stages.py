@@ -102,6 +102,19 @@ def test_as_rough_as_a_residual_allows(problem):
     assert rough_enough(objective, 0.5).layout is objective.layout
 
 
+def test_rough_atoms_are_in_single_precision(problem):
+    objective, ensemble, _ = problem
+    rough = rough_enough(objective, 0.5)
+    assert rough.dtype == np.float32
+    assert rough.tol == pytest.approx(1e-5)
+    assert rough_enough(objective, 1e-3) is objective
+    assert objective.dtype == np.float64
+    narrow = ensemble.of_type(rough.dtype)
+    assert narrow.rows.dtype == np.float32
+    assert narrow.rows == pytest.approx(ensemble.rows, rel=1e-6)
+    assert ensemble.of_type(np.float64) is ensemble
+
+
 def test_iterations_are_counted_over_all_stages(problem):
     told = []
     fit = solve(problem, max_iter=8, tol=1e-9, monitor=lambda step: told.append(step.iteration))
