@@ -60,7 +60,7 @@ def test_the_sources_are_those_of_the_whole_lasso(rng, n_nodes, n_sources, missi
     X = signals_of(D, 5 if n_sources < 300 else 2, n_sources, rng)
     a = np.full((1, len(D)), 0.1)
     observed = rng.random(X.shape) > 0.2 if missing else NOTHING_MISSING
-    H, R = solve(atoms, X, a, observed)
+    H, R = solve(atoms, X, a, observed, rounds=400)
     if n_sources == 300:
         assert np.count_nonzero(H, axis=1).max() > neighbourhoods.WHOLE
     mask = observed if missing else np.ones(X.shape, dtype=bool)
