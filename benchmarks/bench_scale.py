@@ -82,7 +82,7 @@ def agreement():
     out = {}
     for name, (objective, ensemble) in (("dense", dense), ("sparse", free)):
         out[name] = solve_heat(
-            objective, ensemble, w, TAU, learn_scales=False, max_iter=2000, tol=1e-5
+            objective, ensemble, w, TAU, learn_scales=False, max_iter=3000, tol=3e-6
         )
         fit = out[name]
         F = best_f(graph, candidates, fit.w)
@@ -309,7 +309,7 @@ def certificate():
         (300, "unit", ALPHA, 40),
         (300, "raw", 0.01, 40),
         (2000, "raw", 0.01, 40),
-        (2000, "unit", ALPHA, 4),
+        (2000, "unit", ALPHA, 2),
     ):
         graph, X, candidates, w = problem(n_nodes, 500, neighbours=8)
         how = {"reach": reach_of(n_nodes), "atoms": atoms, "alpha": alpha}
