@@ -101,7 +101,9 @@ def code(
     n_threads : signals are independent, so any number of threads gives the same bits.
     """
     h = np.array(start, dtype=np.float64, order="C")
-    a = np.broadcast_to(a, h.shape)
+    # A row for all signals or one for each, in one kind of array: every other is compiled anew.
+    a = np.array(a, dtype=np.float64, order="C", ndmin=2)
+    shared = len(a) == 1
     report = np.empty((len(h), 2))
     if observed is None:
         D, observed = np.empty((0, 0)), np.empty((len(h), 0), dtype=np.bool_)
@@ -109,7 +111,7 @@ def code(
         raise ValueError("D is needed to code signals with missing entries.")
 
     def run(rows: slice) -> None:
-        part = C[rows], a[rows], energy[rows], h[rows], report[rows], tol
+        part = C[rows], a if shared else a[rows], energy[rows], h[rows], report[rows], tol
         _code_rows(G, D, observed[rows], *part)
 
     n_chunks = max(1, min(n_threads, len(h)))
@@ -133,13 +135,12 @@ def _code_rows(
     work = _work(a.shape[1])
     everything, nothing = np.ones(a.shape[1], np.bool_), np.empty((0, 0))
     for m in range(C.shape[0]):
-        if np.all(observed[m]):
-            gram = (G, everything, nothing)
-            report[m] = _code_one(gram, work, C[m], a[m], energy[m], h[m], tol)
-        else:
+        bounds = a[m if a.shape[0] > 1 else 0]
+        gram = (G, everything, nothing)
+        if not np.all(observed[m]):
             # The Gram matrix of the observed rows alone, filled a row at a time as atoms enter.
             gram = (np.empty_like(G), np.zeros(a.shape[1], np.bool_), D[observed[m]])
-            report[m] = _code_one(gram, work, C[m], a[m], energy[m], h[m], tol)
+        report[m] = _code_one(gram, work, C[m], bounds, energy[m], h[m], tol)
 
 
 @_compiled
