@@ -15,6 +15,8 @@ from heatgraph.learners import LearnHeat
 from heatgraph.selection.penalties import n_stretching
 from heatgraph.storage import load_model
 
+PENALTIES = ("--alpha", 0.05, "--beta", 0.05)  # to choose them takes seconds
+
 FILES = {
     "convergence.png",
     "edges.csv",
@@ -61,7 +63,7 @@ def test_what_is_printed(run, signals, tmp_path):
     assert "strongest edges" in done.stdout
     assert str(tmp_path / "out") in done.stdout.replace("\n", "")
     assert "30 signals on 6 nodes" in done.stderr
-    done = run("learn", signals, "--output", tmp_path / "quiet", "--tol", 1e-3, "--quiet")
+    done = run("learn", signals, "--output", tmp_path / "quiet", "--quiet", *PENALTIES)
     assert done.stderr == ""
 
 
@@ -191,18 +193,19 @@ def test_missing_parents_are_made_for_a_result_only(run, refused, signals, tmp_p
 
 def test_a_full_folder_is_replaced_only_by_force(refused, run, signals, tmp_path, monkeypatch):
     out = tmp_path / "out"
-    run("learn", signals, "--output", out, "--tol", 1e-2)
+    run("learn", signals, "--output", out, "--tol", 1e-2, *PENALTIES)
     (out / "notes.txt").write_text("mine")
     before = {path.name: path.read_bytes() for path in out.iterdir()}
     assert "--force" in refused("learn", signals, "--output", out)
 
     with monkeypatch.context() as patch:
         patch.setattr("heatgraph.cli.results.write_sources", fail)
-        assert "disk full" in refused("learn", signals, "--output", out, "--force", "-q")
+        again = ("learn", signals, "--output", out, "--force", "-q", *PENALTIES)
+        assert "disk full" in refused(*again)
     assert {path.name: path.read_bytes() for path in out.iterdir()} == before
     assert {path.name for path in tmp_path.iterdir()} == {"out", "signals.csv"}
 
-    run("learn", signals, "--output", out, "--force", "--max-iter", 1)
+    run("learn", signals, "--output", out, "--force", "--max-iter", 1, *PENALTIES)
     assert json.loads((out / "summary.json").read_text())["status"] == "max_iter"
     assert (out / "notes.txt").read_text() == "mine"
     assert {path.name for path in tmp_path.iterdir()} == {"out", "signals.csv"}
@@ -217,7 +220,7 @@ def test_a_picture_that_fails_loses_nothing(run, signals, tmp_path, monkeypatch)
         raise RuntimeError("no ink")
 
     monkeypatch.setattr("heatgraph.cli.results.plot_graph", cannot)
-    done = run("learn", signals, "--output", tmp_path / "out", "--tol", 1e-2)
+    done = run("learn", signals, "--output", tmp_path / "out", "--tol", 1e-2, *PENALTIES)
     assert "graph.png could not be drawn (no ink)" in done.stderr
     assert {path.name for path in (tmp_path / "out").iterdir()} == FILES - {"graph.png"}
 
@@ -295,7 +298,7 @@ def test_ctrl_c_keeps_the_best_so_far(signals, tmp_path):
 @pytest.mark.skipif(os.name != "posix", reason="POSIX signals")
 def test_killed_in_the_middle_leaves_the_old_result(run, signals, tmp_path):
     out = tmp_path / "out"
-    run("learn", signals, "--output", out, "--tol", 1e-2)
+    run("learn", signals, "--output", out, "--tol", 1e-2, *PENALTIES)
     before = {path.name: path.read_bytes() for path in out.iterdir()}
     process = subprocess.Popen(
         [sys.executable, "-c", SLOW, "learn", str(signals), "--output", str(out), "--force"],
