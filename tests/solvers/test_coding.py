@@ -13,6 +13,7 @@ from heatgraph.datasets import make_graph, make_heat_signals
 from heatgraph.kernels.dense import DenseHeat
 from heatgraph.objective.atoms import ATOMS
 from heatgraph.solvers import coding as coder
+from heatgraph.solvers.cholesky import continue_factor
 from heatgraph.solvers.coding import Coding, code
 
 Array = NDArray[np.float64]
@@ -329,6 +330,11 @@ class TestMissingEntries:
             )
 
 
+def factored(gram: tuple[Any, ...], work: tuple[Any, ...], n: int, done: int) -> int:
+    rows: int = continue_factor(gram, work[3], work[4], work[5], n, done)
+    return rows
+
+
 class TestFactor:
     """The Cholesky factor of a support, continued as atoms enter and cut as they leave."""
 
@@ -361,8 +367,8 @@ class TestFactor:
         support = np.random.default_rng(n).permutation(20)[:n]
         gram, work = self.prepared(G, support)
         first = int(share * n)
-        assert coder._factor(gram, work, first, 0) == first
-        assert coder._factor(gram, work, n, first) == n
+        assert factored(gram, work, first, 0) == first
+        assert factored(gram, work, n, first) == n
         self.assert_factor(G, support, work)
 
     @pytest.mark.parametrize("place", [0, 2, 3, 4, 6, 9])
@@ -371,7 +377,7 @@ class TestFactor:
         support = np.arange(12)
         A[:, support[place]] = A[:, support[:place]].sum(axis=1)  # at the first place: nothing
         gram, work = self.prepared(A.T @ A, support)
-        assert coder._factor(gram, work, 12, 0) == place
+        assert factored(gram, work, 12, 0) == place
         factor = work[4][: place + 1, :place]  # with the row of what it stopped at
         before = np.tril(factor[:-1])
         np.testing.assert_allclose(before @ factor[-1], (A.T @ A)[:place, place], atol=1e-10)
@@ -381,7 +387,7 @@ class TestFactor:
     def test_of_those_that_stay(self, gone: list[int], done: int) -> None:
         G, support = self.matrix(16), np.random.default_rng(2).permutation(16)[:11]
         gram, work = self.prepared(G, support)
-        coder._factor(gram, work, done, 0)
+        factored(gram, work, done, 0)
         h = np.zeros(16)
         h[support] = 1.0
         h[support[gone]] = 0.0
@@ -390,7 +396,7 @@ class TestFactor:
         assert (n, held) == (stay.size, done - sum(k < done for k in gone))
         np.testing.assert_array_equal(work[3][:n], stay)
         self.assert_factor(G, stay[:held], work)
-        assert coder._factor(gram, work, n, held) == n
+        assert factored(gram, work, n, held) == n
         self.assert_factor(G, stay, work)
 
 

@@ -12,7 +12,6 @@ support is right costs one small solve.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -21,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from heatgraph.kernels.pool import run_threads
+from heatgraph.solvers.cholesky import continue_factor, solve_lower, solve_upper, without_row
 from heatgraph.solvers.gram import (
     FASTMATH,
     Gram,
@@ -41,14 +41,10 @@ Bools = NDArray[np.bool_]
 # triangles), and one over its diagonal.
 Work = tuple[Array, Array, Array, Ints, Array, Array]
 
-# A pivot this far below its diagonal marks an atom spanned by the others.  As small as rounding
-# lets it be: the step that drops such an atom raises the fit by up to this times its square.
-DEPENDENT = 1e-14
 ENTRY_SHARE = 0.3  # atoms enter together where their excess is at least this share of the largest
 FEW = 4  # atoms by which codes to start from are judged
 FAR = 5.0  # times its bound: a correlation of codes that few of will stay
 WEAK = 0.2  # of the strongest code: a weaker one is not worth to start from, where few will stay
-COLUMNS = 4  # of a factor that are worked on together
 NEWTON_MAX = 400  # a larger support is swept by coordinates: its factor would cost more
 MAX_ROUNDS = 1000
 GAP_WORTH = 0.1  # the duality gap is computed once no correlation exceeds its bound by more
@@ -310,7 +306,7 @@ def _descend_on_support(
     """
     q, y, support = work[0], work[1], work[3]
     while n > 0:
-        done = _factor(gram, work, n, done)
+        done = continue_factor(gram, support, work[4], work[5], n, done)
         reach = _direction(gram, work, c, a, h, n, done)
         if done == n and _cross(work, c, a, h, n):
             n, done = _drop_zeros(work, h, n, done)
@@ -381,41 +377,12 @@ def _drop_zeros(work: Work, h: Array, n: int, done: int) -> tuple[int, int]:
     for k in range(n):
         if h[support[k]] == 0.0:
             if kept < done:
-                _without_row(work, kept, done)
+                without_row(work[4], work[5], kept, done)
                 done -= 1
         else:
             support[kept] = support[k]
             kept += 1
     return kept, done
-
-
-@_inside
-def _without_row(work: Work, k: int, done: int) -> None:
-    """Take row ``k`` out of the factor of the first ``done`` atoms, whose other rows it follows.
-
-    Without that row, the columns from ``k`` on reach one above the diagonal.  Turning each by the
-    next one, in the plane of the two, takes that away and leaves their products what they are.
-    """
-    factor, inverse = work[4], work[5]
-    for m in range(k):
-        row = factor[m]
-        for p in range(k, done - 1):
-            row[p] = row[p + 1]
-            factor[p, m] = row[p]
-    for m in range(k, done - 1):
-        # Columns of the factor are rows of the other triangle.  The next one was not moved yet.
-        column, after = factor[m, m + 1 : done], factor[m + 1, m + 1 : done]
-        size = math.hypot(column[0], after[0])
-        cosine, sine = column[0] / size, after[0] / size
-        for p in range(1, column.size):
-            turned = cosine * column[p] + sine * after[p]
-            after[p] = cosine * after[p] - sine * column[p]
-            column[p] = turned
-        inverse[m] = 1.0 / size
-        factor[m, m] = size
-        for p in range(m + 1, done - 1):
-            factor[m, p] = factor[m, p + 1]
-            factor[p, m] = factor[m, p]
 
 
 @_borrowing
@@ -432,14 +399,14 @@ def _direction(gram: Gram, work: Work, c: Array, a: Array, h: Array, n: int, don
         for k in range(n):
             j = support[k]
             y[k] = c[j] - 0.5 * a[j] * np.sign(h[j])
-        _solve_lower(factor, inverse, y, n)
-        _solve_upper(factor, inverse, y, n)
+        solve_lower(factor, inverse, y, n)
+        solve_upper(factor, inverse, y, n)
         for k in range(n):
             y[k] -= h[support[k]]
         return 1.0
     for k in range(done):
         y[k] = -factor[done, k]
-    _solve_upper(factor, inverse, y, done)
+    solve_upper(factor, inverse, y, done)
     y[done] = 1.0
     for k in range(done + 1, n):
         y[k] = 0.0
@@ -455,92 +422,6 @@ def _direction(gram: Gram, work: Work, c: Array, a: Array, h: Array, n: int, don
         for k in range(done + 1):
             y[k] = -y[k]
     return np.inf
-
-
-@_borrowing
-def _factor(gram: Gram, work: Work, n: int, done: int) -> int:
-    """Continue the Cholesky factor of ``G_AA`` from row ``done``; stop at an unsafe pivot.
-
-    Four columns at a time, whose part is taken out of what is left of each new row together.  Both
-    triangles are kept, so that every loop runs along rows.
-    """
-    support, factor, inverse = work[3], work[4], work[5]
-    for k in range(done, n):
-        gather(gram, support[k], support, k + 1, factor[k])
-    first = 0
-    while first + COLUMNS < n:
-        for k in range(max(first, done), first + COLUMNS):
-            if not _new_row(gram, work, first, k):
-                return k
-        for k in range(max(first + COLUMNS, done), n):
-            _take_out(factor, inverse, first, k)
-        first += COLUMNS
-    for k in range(max(first, done), n):
-        if not _new_row(gram, work, first, k):
-            return k
-    return n
-
-
-@_inside
-def _new_row(gram: Gram, work: Work, first: int, k: int) -> bool:
-    """The last columns, from ``first`` on, of row ``k``; False at an unsafe pivot."""
-    support, factor, inverse = work[3], work[4], work[5]
-    pivot = factor[k, k]
-    for m in range(first, k):
-        x = factor[k, m] * inverse[m]
-        factor[k, m] = x
-        factor[m, k] = x
-        pivot -= x * x
-        for p in range(m + 1, k):
-            factor[k, p] -= x * factor[m, p]
-    if pivot <= DEPENDENT * diagonal(gram, support[k]):
-        return False
-    factor[k, k] = np.sqrt(pivot)
-    inverse[k] = 1.0 / factor[k, k]
-    return True
-
-
-@_inside
-def _take_out(factor: Array, inverse: Array, first: int, k: int) -> None:
-    """The entries of row ``k`` in four columns, and their part taken out of those that follow."""
-    second, third, fourth, end = first + 1, first + 2, first + 3, first + COLUMNS
-    x0 = factor[k, first] * inverse[first]
-    x1 = (factor[k, second] - x0 * factor[first, second]) * inverse[second]
-    x2 = factor[k, third] - x0 * factor[first, third] - x1 * factor[second, third]
-    x2 *= inverse[third]
-    x3 = factor[k, fourth] - x0 * factor[first, fourth] - x1 * factor[second, fourth]
-    x3 = (x3 - x2 * factor[third, fourth]) * inverse[fourth]
-    factor[k, first] = factor[first, k] = x0
-    factor[k, second] = factor[second, k] = x1
-    factor[k, third] = factor[third, k] = x2
-    factor[k, fourth] = factor[fourth, k] = x3
-    if x0 == 0.0 and x1 == 0.0 and x2 == 0.0 and x3 == 0.0:
-        return  # atoms far apart do not meet
-    # Counted from zero, or the compiler would allow for negative indices every time.
-    row = factor[k, end : k + 1]
-    c0, c1 = factor[first, end : k + 1], factor[second, end : k + 1]
-    c2, c3 = factor[third, end : k + 1], factor[fourth, end : k + 1]
-    for p in range(row.size):
-        row[p] -= x0 * c0[p] + x1 * c1[p] + x2 * c2[p] + x3 * c3[p]
-
-
-@_inside
-def _solve_lower(F: Array, inverse: Array, b: Array, n: int) -> None:
-    for k in range(n):
-        x = b[k] * inverse[k]
-        b[k] = x
-        after, row = b[k + 1 : n], F[k, k + 1 : n]
-        for m in range(after.size):
-            after[m] -= row[m] * x
-
-
-@_inside
-def _solve_upper(F: Array, inverse: Array, b: Array, n: int) -> None:
-    for k in range(n - 1, -1, -1):
-        x = b[k] * inverse[k]
-        b[k] = x
-        for m in range(k):
-            b[m] -= F[k, m] * x
 
 
 @_borrowing
