@@ -43,8 +43,8 @@ def give_back_libraries() -> None:
     """Where this worker comes near its limit: return the pages of libraries to the system.
 
     A compiler that has done its work is still counted with a process, as are other libraries of
-    which most was read once.  With Numba, Arrow and SciPy these are 120 MB.  What is needed after
-    all comes back by itself, from the system's cache of files.
+    which most was read once: with Numba, Arrow and SciPy half of what a process takes.  What is
+    needed after all comes back by itself, from the system's cache of files.
     """
     limit = _limit()
     if not limit:

@@ -43,7 +43,7 @@ Work = tuple[Array, Array, Array, Ints, Array, Array]
 
 ENTRY_SHARE = 0.3  # atoms enter together where their excess is at least this share of the largest
 FEW = 4  # atoms by which codes to start from are judged
-FAR = 5.0  # times its bound: a correlation of codes that few of will stay
+FAR = 5.0  # times its bound: a correlation of codes of which few will stay
 WEAK = 0.2  # of the strongest code: a weaker one is not worth to start from, where few will stay
 NEWTON_MAX = 400  # a larger support is swept by coordinates: its factor would cost more
 MAX_ROUNDS = 1000
