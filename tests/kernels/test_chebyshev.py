@@ -6,13 +6,13 @@ import pytest
 from heatgraph.datasets import make_graph
 from heatgraph.graph import CandidateEdges
 from heatgraph.kernels.chebyshev import (
-    WIDTH,
     bilinear_gradient,
     clenshaw,
     heat_polynomial,
     spectral_bound,
 )
 from heatgraph.kernels.dense import DenseHeat
+from heatgraph.kernels.lanes import lanes
 from heatgraph.kernels.layout import Layout
 
 TAU = np.array([2.5, 4.0])
@@ -32,7 +32,7 @@ def problem(kind, n, seed=0):
 
 
 def blocks(rng, *shape):
-    return rng.standard_normal((*shape, WIDTH))
+    return rng.standard_normal((*shape, lanes(np.dtype(np.float64))))
 
 
 @pytest.mark.parametrize("kind", ["geometric", "ba", "ring"])
@@ -71,7 +71,7 @@ def test_diffusion_its_adjoint_and_its_gradient(tol, error):
     n, rng, A = layout.n_nodes, np.random.default_rng(1), layout.operator(w)
     p = heat_polynomial(TAU, 1.0 / A.inverse, tol)
     H, R = blocks(rng, 2, n), blocks(rng, n)
-    B, V, near = blocks(rng, n, p.degree + 1), blocks(rng, n, p.degree + 1), blocks(rng, n, 3)
+    B, V, near = blocks(rng, n, p.degree + 1), blocks(rng, n, p.degree + 1), blocks(rng, n, 2)
     clenshaw(A, p.c, H, B, near)
     Y = B[:, 0].copy()
     E = [kernel.operator(t)[np.ix_(layout.order, layout.order)] for t in TAU]
@@ -104,7 +104,7 @@ def test_the_gradient_is_that_of_the_polynomial_by_finite_differences():
     a = 1.0 / layout.operator(w).inverse
     p = heat_polynomial(TAU, a, 1e-3)  # coarse: the gradient is exact for it all the same
     H, R = blocks(rng, 2, n), blocks(rng, n)
-    B, V, near = blocks(rng, n, p.degree + 1), blocks(rng, n, p.degree + 1), blocks(rng, n, 3)
+    B, V, near = blocks(rng, n, p.degree + 1), blocks(rng, n, p.degree + 1), blocks(rng, n, 2)
 
     def operator(weights):
         # The interval is held, as the polynomial is.
@@ -134,13 +134,19 @@ def test_the_gradient_is_that_of_the_polynomial_by_finite_differences():
 def test_single_precision_agrees():
     layout, w, _ = problem("geometric", 50)
     rng = np.random.default_rng(3)
-    H = blocks(rng, 2, layout.n_nodes)
+    H = rng.standard_normal((2, layout.n_nodes, lanes(np.dtype(np.float32))))
     out = {}
     for dtype in (np.float64, np.float32):
         A = layout.operator(w, dtype)
         p = heat_polynomial(TAU, 1.0 / A.inverse, 1e-6)
-        B = np.empty((layout.n_nodes, p.degree + 1, WIDTH), dtype)
-        near = np.empty((layout.n_nodes, 3, WIDTH), dtype)
-        clenshaw(A, p.c.astype(dtype), H.astype(dtype), B, near)
-        out[dtype] = B[:, 0]
+        W = lanes(np.dtype(dtype))
+        B = np.empty((layout.n_nodes, p.degree + 1, W), dtype)
+        near = np.empty((layout.n_nodes, 2, W), dtype)
+        parts = []
+        for start in range(0, H.shape[2], W):  # one block, or two
+            part = np.ascontiguousarray(H[:, :, start : start + W], dtype)
+            clenshaw(A, p.c.astype(dtype), part, B, near)
+            parts.append(B[:, 0].copy())
+        out[dtype] = np.hstack(parts)
+    assert out[np.float32].shape == (layout.n_nodes, 16)
     assert np.abs(out[np.float64] - out[np.float32]).max() <= 1e-5

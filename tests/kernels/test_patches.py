@@ -3,18 +3,27 @@
 import numpy as np
 import pytest
 
-from heatgraph.kernels.chebyshev import WIDTH, heat_polynomial
+from heatgraph.kernels.chebyshev import heat_polynomial
+from heatgraph.kernels.lanes import aligned, lanes
 from heatgraph.kernels.patches import (
-    PATCHES,
     columns_gradient,
+    columns_of,
+    columns_size,
     gradient_size,
     heat_columns,
+)
+from heatgraph.kernels.reach import (
+    PATCHES,
+    Patches,
+    follow,
     lend,
     make_patches,
     reached_rows,
 )
 
 from .test_chebyshev import TAU, problem
+
+WIDTH = lanes(np.dtype(np.float64))
 
 
 @pytest.fixture(params=["geometric", "grid", "ba"])
@@ -103,7 +112,7 @@ def test_of_too_many_rows_the_hottest_are_kept(setting):
     assert nodes.size <= few.size <= 60 + nodes.size
     assert np.isin(few, many).all()
     columns = kernel.operator(8.0)[np.ix_(layout.order, layout.order)][nodes]
-    halves = np.split(columns, [(nodes.size + 1) // 2])
+    halves = np.split(columns, [(nodes.size + 1) // 2])  # as many parts as lanes a patch
     heat = np.max([half.sum(axis=0) for half in halves], axis=0)
     left_out = np.setdiff1d(many, few)
     assert heat[left_out].max() <= 1.5 * heat[np.setdiff1d(few, nodes)].min()
@@ -120,7 +129,7 @@ def test_columns_and_gradient_are_those_of_the_whole_kernel(setting):
     g, modes = np.zeros(layout.candidates.n_edges), np.zeros((p.degree + 1, 2))
     whole = [kernel.operator(t)[np.ix_(layout.order, layout.order)] for t in TAU]
     position = np.full(n, -1, np.int32)
-    lent = np.empty(gradient_size(n, p.degree, 2))
+    lent = aligned(gradient_size(n, p.degree, 2, np.float64), np.float64)
     for nodes in patches_of(A):
         rows = rows_of(A, nodes, 1e-11)
         counts, where, values = heat_columns(A, nodes, rows, p.c, 1e-11, position, lent)
@@ -128,7 +137,8 @@ def test_columns_and_gradient_are_those_of_the_whole_kernel(setting):
         dense[np.repeat(np.arange(counts.size), counts), where] = values
         for s in range(2):
             assert np.abs(dense[s::2] - whole[s][nodes]).max() <= 1e-8
-        P = np.ascontiguousarray(slopes[:, nodes][:, :, rows].transpose(1, 0, 2))
+        P = np.zeros((2, rows.size + 1, WIDTH))
+        P[:, :-1, : nodes.size] = slopes[:, nodes][:, :, rows].transpose(0, 2, 1)
         columns_gradient(A, nodes, rows, p.c, layout.both, P, position, lent, g, modes)
         assert (position == -1).all()
     # d sum_si <slopes_si, [exp(-t_s L)]_i>, also for candidates that lead out of the rows.
@@ -151,10 +161,50 @@ def test_entries_below_the_least_are_left_out_but_for_the_diagonal(setting):
     p = heat_polynomial(TAU, 1.0 / A.inverse, 1e-8)
     nodes = patches_of(A)[0]
     rows = rows_of(A, nodes, 1e-9)
-    position, lent = np.full(n, -1, np.int32), np.empty(gradient_size(n, p.degree, 2))
+    position, lent = np.full(n, -1, np.int32), np.empty(columns_size(n, 2, np.float64))
     counts, where, values = heat_columns(A, nodes, rows, p.c, 1e-2, position, lent)
     column = np.repeat(np.repeat(nodes, 2), counts)
     assert (np.abs(values[where != column]) >= 1e-2).all()
     counts, where, values = heat_columns(A, nodes, rows, p.c, 10.0, position, lent)
     assert (counts == 1).all()
     assert (where == np.repeat(nodes, 2)).all()
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_many_patches_are_as_each_of_them(setting, dtype):
+    layout, w, _, _ = setting
+    A = layout.operator(w, dtype)
+    n, W = layout.n_nodes, lanes(np.dtype(dtype))
+    number = make_patches(A.indptr, A.indices, -A.values, W)
+    nodes, starts = np.argsort(number, kind="stable"), np.append(0, np.cumsum(np.bincount(number)))
+    count = starts.size - 1
+    assert count > PATCHES
+    which = np.arange(0, count, PATCHES)[::-1].copy()  # the last has fewer patches after it
+    lent, how = lend(n, dtype), (2.5, 4.0, 1e-3, n)
+    indptr, rows, kept = follow(A, nodes, starts, which, *how, layout.both, lent)
+    order = np.concatenate([np.arange(p, min(p + PATCHES, count)) for p in which])
+    assert kept.size == indptr.size - 1 == count
+    for p in which:
+        some = slice(p, min(p + PATCHES, count) + 1)
+        own = starts[some] - starts[p]
+        inside = nodes[starts[p] : starts[some][-1]]
+        ends, alone, _ = reached_rows(A, inside, own, *how, layout.both, lent)
+        at = int(np.flatnonzero(order == p)[0])
+        assert rows[indptr[at] : indptr[at + own.size - 1]].tolist() == alone.tolist()
+        assert np.diff(indptr)[at : at + own.size - 1].tolist() == np.diff(ends).tolist()
+
+    sizes = np.diff(starts)[order]
+    by_patch = np.concatenate([nodes[starts[p] : starts[p + 1]] for p in order])
+    patches = Patches(by_patch, np.append(0, np.cumsum(sizes)), rows, indptr, kept, order)
+    assert patches.n_patches == count
+    p = heat_polynomial(TAU, 1.0 / A.inverse, 1e-6)
+    position, lent = np.full(n, -1, np.int32), aligned(columns_size(n, 2, dtype), dtype)
+    c = p.c.astype(dtype)
+    counts, where, values = columns_of(A, patches, np.arange(count), c, 1e-3, position, lent)
+    alone = [
+        heat_columns(A, patches.nodes_of(k), patches.rows_of(k), c, 1e-3, position, lent)
+        for k in range(count)
+    ]
+    assert counts.tolist() == np.concatenate([part[0] for part in alone]).tolist()
+    assert where.tolist() == np.concatenate([part[1] for part in alone]).tolist()
+    assert values.tolist() == np.concatenate([part[2] for part in alone]).tolist()

@@ -5,8 +5,8 @@ With the spectrum of ``L`` in ``[0, 2a]`` and ``A = L / a - I``, ``exp(-t L)`` i
 for that polynomial: applied to sources of several scales at once (Clenshaw), and differentiated in
 the edge weights.
 
-Columns come in blocks of `WIDTH`, which the machine works on at once.  The terms of a recurrence
-are ``(N, n_terms, WIDTH)``: those of one node side by side, as the sums over all terms that the
+Columns come in blocks of `lanes`, W, which the machine works on at once.  The terms of a recurrence
+are ``(N, n_terms, W)``: those of one node side by side, as the sums over all terms that the
 gradient is made of want them.
 """
 
@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 from scipy.special import ive
 
 from heatgraph.kernels.lanes import (
-    LANES,
     fill,
+    lanes,
     load,
     minus,
     pick,
@@ -34,7 +34,6 @@ from heatgraph.kernels.lanes import (
 )
 
 __all__ = [
-    "WIDTH",
     "Operator",
     "Polynomial",
     "ascend",
@@ -42,6 +41,7 @@ __all__ = [
     "clenshaw",
     "gradient_factors",
     "heat_polynomial",
+    "next_term",
     "spectral_bound",
     "times_row",
 ]
@@ -50,7 +50,6 @@ Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Block = NDArray[Any]  # float64 or float32
 
-WIDTH = LANES
 LOWEST_DEGREE = 2
 MAX_DEGREE = 20_000
 
@@ -162,16 +161,16 @@ def gradient_factors(c: Array, tol: float) -> tuple[Array, Array]:
 
 
 # In the compiled code below arrays are flat, and the term ``k`` of row ``i`` is at
-# ``(i * n_terms + k) * WIDTH``.
+# ``(i * n_terms + k) * W``.
 
 
 @_inlined
 def times_row(A: Operator, X: Block, n_terms: int, k: int, i: int) -> Any:
     """``(A X_k)_i`` of the terms ``X``."""
-    zero = fill(X.dtype.type(0.0))
-    row = plus_scaled(zero, A.diagonal[i], load(X, (i * n_terms + k) * WIDTH))
+    W, zero = lanes(X.dtype), fill(X.dtype.type(0.0))
+    row = plus_scaled(zero, A.diagonal[i], load(X, (i * n_terms + k) * W))
     for p in range(A.indptr[i], A.indptr[i + 1]):
-        there = load(X, (pick(A.indices, p) * n_terms + k) * WIDTH)
+        there = load(X, (pick(A.indices, p) * n_terms + k) * W)
         row = plus_scaled(row, pick(A.values, p), there)
     return row
 
@@ -181,9 +180,9 @@ def clenshaw(A: Operator, c: Block, H: Block, B: Block, near: Block) -> None:
     """``B_0 = sum_s p_s(L) H_s`` of sources ``H`` (S, N, W), one recurrence for all scales.
 
     ``B_k = sum_s c_ks H_s + 2 A B_{k+1} - B_{k+2}``, with one ``A`` for ``k = 0``; all are kept in
-    ``B`` (N, K + 1, W), for the gradient.  ``near`` (N, 3, W) has the last three, close together.
+    ``B`` (N, K + 1, W), for the gradient.  ``near`` (N, 2, W) has the last two, close together.
     """
-    K, S, N = c.shape[0] - 1, H.shape[0], B.shape[0]
+    K, S, N, W = c.shape[0] - 1, H.shape[0], B.shape[0], lanes(B.dtype)
     terms, last, sources = B.reshape(-1), near.reshape(-1), H.reshape(-1)
     zero, one = H.dtype.type(0.0), H.dtype.type(1.0)
     for k in range(K, -1, -1):
@@ -191,25 +190,32 @@ def clenshaw(A: Operator, c: Block, H: Block, B: Block, near: Block) -> None:
         for i in range(N):
             row = fill(zero)
             if k < K:
-                row = plus_scaled(row, times, times_row(A, last, 3, (k + 1) % 3, i))
+                row = plus_scaled(row, times, times_row(A, last, 2, (k + 1) % 2, i))
             for s in range(S):
-                row = plus_scaled(row, c[k, s], load(sources, (s * N + i) * WIDTH))
+                row = plus_scaled(row, c[k, s], load(sources, (s * N + i) * W))
             if k + 2 <= K:
-                row = minus(row, load(last, (3 * i + (k + 2) % 3) * WIDTH))
-            store(last, (3 * i + k % 3) * WIDTH, row)
-            store(terms, (i * (K + 1) + k) * WIDTH, row)
+                row = minus(row, load(last, (2 * i + k % 2) * W))
+            store(last, (2 * i + k % 2) * W, row)
+            store(terms, (i * (K + 1) + k) * W, row)
+
+
+@_inlined
+def next_term(A: Operator, k: int, terms: Block, i: int) -> Any:
+    """``(T_k V_0)_i`` from the two terms before it, (N, 2, W); written over the first of them."""
+    W = lanes(terms.dtype)
+    row, at = times_row(A, terms, 2, (k - 1) % 2, i), (2 * i + k % 2) * W
+    if k > 1:
+        row = minus(plus(row, row), load(terms, at))
+    store(terms, at, row)
+    return row
 
 
 @_compiled
 def ascend(A: Operator, k: int, V: Block) -> None:
-    """``V_k = T_k V_0`` from the two terms before it, ``V`` (N, 3, W) turning."""
+    """``V_k = T_k V_0`` from the two terms before it, ``V`` (N, 2, W) turning."""
     terms = V.reshape(-1)
-    now, last, before = k % 3, (k - 1) % 3, (k - 2) % 3
     for i in range(V.shape[0]):
-        row = times_row(A, terms, 3, last, i)
-        if k > 1:
-            row = minus(plus(row, row), load(terms, (3 * i + before) * WIDTH))
-        store(terms, (3 * i + now) * WIDTH, row)
+        next_term(A, k, terms, i)
 
 
 @_compiled
@@ -220,18 +226,18 @@ def _edge_sums(
 
     They are listed by their first node.  ``f_0 = 1`` and 2 for the others.
     """
-    n_terms = B.shape[1]
+    n_terms, W = B.shape[1], lanes(B.dtype)
     left, right = B.reshape(-1), V.reshape(-1)
     zero = B.dtype.type(0.0)
     for i in range(indptr.size - 1):
-        here = i * n_terms * WIDTH
+        here = i * n_terms * W
         for p in range(indptr[i], indptr[i + 1]):
-            there = pick(ends, p) * n_terms * WIDTH
-            b = minus(load(left, here + WIDTH), load(left, there + WIDTH))
+            there = pick(ends, p) * n_terms * W
+            b = minus(load(left, here + W), load(left, there + W))
             first = plus_product(fill(zero), b, minus(load(right, here), load(right, there)))
             others = fill(zero)
-            for q in range(WIDTH, (n_terms - 1) * WIDTH, WIDTH):
-                b = minus(load(left, here + q + WIDTH), load(left, there + q + WIDTH))
+            for q in range(W, (n_terms - 1) * W, W):
+                b = minus(load(left, here + q + W), load(left, there + q + W))
                 v = minus(load(right, here + q), load(right, there + q))
                 others = plus_product(others, b, v)
             g[edge[p]] += f * total(plus(first, plus(others, others)))
@@ -253,21 +259,22 @@ def bilinear_gradient(
 
     ``(1 / a) sum_k f_k <B_k[i] - B_k[j], T_{k-1} R [i] - T_{k-1} R [j]>`` for the edge (i, j), with
     ``B`` as `clenshaw` left it, ``f_1 = 1`` and 2 for the others.  ``R`` is the first term of
-    ``near`` (N, 3, W); ``V``, as large as ``B``, is to work on.  ``moments[k, s]`` grows by
+    ``near`` (N, 2, W); ``V``, as large as ``B``, is to work on.  ``moments[k, s]`` grows by
     ``<T_k R, H_s>``: what the gradient in the scales is made of.
     """
-    N, n_terms = V.shape[0], V.shape[1]
+    N, n_terms, W = V.shape[0], V.shape[1], lanes(V.dtype)
     terms, last, sources = V.reshape(-1), near.reshape(-1), H.reshape(-1)
     zero = V.dtype.type(0.0)
-    for k in range(n_terms):
-        if k > 0:
-            ascend(A, k, near)
+    for i in range(N):
+        store(terms, i * n_terms * W, load(last, 2 * i * W))
+    for k in range(1, n_terms):
         for i in range(N):
-            store(terms, (i * n_terms + k) * WIDTH, load(last, (3 * i + k % 3) * WIDTH))
-        for s in range(moments.shape[1]):
+            store(terms, (i * n_terms + k) * W, next_term(A, k, last, i))
+    for s in range(moments.shape[1]):
+        for k in range(n_terms):
             along = fill(zero)
             for i in range(N):
-                there = load(sources, (s * N + i) * WIDTH)
-                along = plus_product(along, load(last, (3 * i + k % 3) * WIDTH), there)
+                there = load(sources, (s * N + i) * W)
+                along = plus_product(along, load(terms, (i * n_terms + k) * W), there)
             moments[k, s] += total(along)
     _edge_sums(edges[0], edges[1], edges[2], B, V, factor * A.inverse, g)

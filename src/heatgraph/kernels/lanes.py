@@ -1,4 +1,4 @@
-"""Eight numbers at a time, for compiled code: what a vector register of the machine holds.
+"""Several numbers at a time, for compiled code: what a vector register of the machine holds.
 
 Left to itself, the compiler turns a loop over eight numbers into eight operations.  Here they are
 one value: taken from an array, multiplied, added, put back.  Only for code compiled by Numba.
@@ -12,11 +12,16 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 from numba.core import types
-from numba.extending import intrinsic, models, register_model
+from numba.extending import intrinsic, models, overload, register_model
+from numpy.typing import NDArray
 
 __all__ = [
-    "LANES",
+    "above",
+    "aligned",
     "fill",
+    "lanes",
+    "larger",
+    "largest",
     "load",
     "minus",
     "pick",
@@ -27,9 +32,28 @@ __all__ = [
     "total",
 ]
 
-LANES = 8
+REGISTER = 64  # bytes of a register; where the machine has shorter ones it takes two or four
 # The product of an addition is not rounded first where the machine can do both at once.
 FREE = ("contract", "reassoc", "nsz")
+
+
+def lanes(dtype: np.dtype[Any]) -> int:
+    """How many numbers of a type are worked on at once; a constant in compiled code."""
+    return REGISTER // dtype.itemsize
+
+
+def aligned(size: int, dtype: Any) -> NDArray[Any]:
+    """Memory for numbers, from an address on that registers are filled from at once."""
+    extra = lanes(np.dtype(dtype))
+    memory = np.empty(size + extra, dtype)
+    start = -memory.ctypes.data % REGISTER // memory.itemsize
+    return memory[start : start + size]
+
+
+@overload(lanes, inline="always", strict=False)
+def _lanes(dtype: Any) -> Callable[..., int]:
+    count = lanes(np.dtype(str(dtype.dtype)))
+    return lambda dtype: count
 
 
 # What is defined for the compiler takes one argument less than its definition.
@@ -37,10 +61,11 @@ _defined: Callable[[Callable[..., Any]], Callable[..., Any]] = intrinsic
 
 
 class Lanes(types.Type):
-    """Eight numbers of one type."""
+    """As many numbers of one type as are worked on at once."""
 
     def __init__(self, dtype: types.Float) -> None:
         self.dtype = dtype
+        self.count = lanes(np.dtype(str(dtype)))
         super().__init__(name=f"Lanes({dtype})")
 
 
@@ -48,11 +73,11 @@ class Lanes(types.Type):
 class _LanesModel(models.PrimitiveModel):
     def __init__(self, manager: Any, kind: Lanes) -> None:
         element = manager.lookup(kind.dtype).get_value_type()
-        super().__init__(manager, kind, ir.VectorType(element, LANES))  # type: ignore[no-untyped-call]
+        super().__init__(manager, kind, ir.VectorType(element, kind.count))  # type: ignore[no-untyped-call]
 
 
 def _place(context: Any, builder: Any, kind: Any, array: Any, start: Any) -> Any:
-    """The address of eight numbers of an array from ``start`` on."""
+    """The address of the numbers of an array from ``start`` on."""
     data = context.make_array(kind)(context, builder, array).data
     vector = context.get_value_type(Lanes(kind.dtype))
     return builder.bitcast(builder.gep(data, [start]), vector.as_pointer())
@@ -68,7 +93,7 @@ def _is_flat(kind: Any) -> bool:
 
 @_defined
 def load(typing: Any, array: Any, start: Any) -> Any:
-    """``array[start:start + 8]`` of a contiguous array."""
+    """``array[start:start + lanes(array.dtype)]`` of a contiguous array."""
     if not (_is_flat(array) and isinstance(start, types.Integer)):
         return None
 
@@ -96,7 +121,7 @@ def pick(typing: Any, array: Any, index: Any) -> Any:
 
 @_defined
 def store(typing: Any, array: Any, start: Any, x: Any) -> Any:
-    """``array[start:start + 8] = x``."""
+    """``array[start:start + lanes(array.dtype)] = x``."""
     if not (_is_flat(array) and array.mutable and x == Lanes(array.dtype)):
         return None
     if not isinstance(start, types.Integer):
@@ -111,22 +136,21 @@ def store(typing: Any, array: Any, start: Any, x: Any) -> Any:
     return types.void(array, start, x), generate
 
 
-def _spread(builder: Any, scalar: Any) -> Any:
-    """A number in every lane."""
-    kind = ir.VectorType(scalar.type, LANES)
+def _spread(builder: Any, scalar: Any, kind: Any) -> Any:
+    """A number in every lane of a vector."""
     first = builder.insert_element(ir.Constant(kind, ir.Undefined), scalar, ir.IntType(32)(0))
-    of_first = ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)
+    of_first = ir.Constant(ir.VectorType(ir.IntType(32), kind.count), [0] * kind.count)
     return builder.shuffle_vector(first, ir.Constant(kind, ir.Undefined), of_first)
 
 
 @_defined
 def fill(typing: Any, value: Any) -> Any:
-    """A number, eight times."""
+    """A number in every lane."""
     if not isinstance(value, types.Float):
         return None
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return _spread(builder, arguments[0])
+        return _spread(builder, arguments[0], context.get_value_type(signature.return_type))
 
     return Lanes(value)(value), generate
 
@@ -138,7 +162,9 @@ def plus_scaled(typing: Any, x: Any, factor: Any, y: Any) -> Any:
         return None
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        scaled = builder.fmul(_spread(builder, arguments[1]), arguments[2], flags=FREE)
+        scaled = builder.fmul(
+            _spread(builder, arguments[1], arguments[2].type), arguments[2], flags=FREE
+        )
         return builder.fadd(arguments[0], scaled, flags=FREE)
 
     return x(x, factor, y), generate
@@ -190,29 +216,50 @@ def larger(typing: Any, x: Any, y: Any) -> Any:
     return x(x, y), generate
 
 
+@_defined
+def above(typing: Any, x: Any, y: Any) -> Any:
+    """Where ``|x| > y``: a bit for every lane, the first one lowest."""
+    if not (isinstance(x, Lanes) and x == y):
+        return None
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        over = builder.fcmp_ordered(">", arguments[0], arguments[1])
+        under = builder.fcmp_ordered(">", builder.fneg(arguments[0]), arguments[1])
+        exceeds = builder.or_(over, under)
+        bits = builder.bitcast(exceeds, ir.IntType(x.count))
+        return builder.zext(bits, context.get_value_type(types.intp))
+
+    return types.intp(x, y), generate
+
+
+def _some(builder: Any, vector: Any, start: int, count: int) -> Any:
+    """A few of the lanes."""
+    which = ir.Constant(ir.VectorType(ir.IntType(32), count), list(range(start, start + count)))
+    return builder.shuffle_vector(vector, ir.Constant(vector.type, ir.Undefined), which)
+
+
 def _by_halves(x: Any, join: Callable[[Any, Any, Any], Any]) -> Any:
-    """One number of the eight: the first four joined with the others, and so on."""
+    """One number of all: the first half joined with the other, and so on."""
     if not isinstance(x, Lanes):
         return None
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        terms = [builder.extract_element(arguments[0], ir.IntType(32)(k)) for k in range(LANES)]
-        while len(terms) > 1:
-            half = len(terms) // 2
-            pairs = zip(terms[:half], terms[half:], strict=True)
-            terms = [join(builder, *pair) for pair in pairs]
-        return terms[0]
+        whole = arguments[0]
+        for half in (2**k for k in reversed(range(x.count.bit_length() - 1))):
+            first, second = (_some(builder, whole, start, half) for start in (0, half))
+            whole = join(builder, first, second)
+        return builder.extract_element(whole, ir.IntType(32)(0))
 
     return x.dtype(x), generate
 
 
 @_defined
 def total(typing: Any, x: Any) -> Any:
-    """The sum of the eight."""
+    """The sum of the lanes."""
     return _by_halves(x, lambda builder, a, b: builder.fadd(a, b, flags=FREE))
 
 
 @_defined
 def largest(typing: Any, x: Any) -> Any:
-    """The largest of the eight."""
+    """The largest of the lanes."""
     return _by_halves(x, _greater)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 __all__ = ["in_groups", "run_threads"]
 
@@ -34,6 +37,10 @@ def run_threads(task: Callable[[T], R], items: Iterable[T], n_threads: int) -> l
     return list(_pool(n_threads).map(task, items))
 
 
-def in_groups(items: Sequence[T]) -> list[Sequence[T]]:
-    """Items in a fixed number of groups, so that a sum by groups has the same bits anywhere."""
-    return [items[k::GROUPS] for k in range(min(GROUPS, len(items)))]
+def in_groups(stop: int, step: int = 1) -> list[NDArray[np.int64]]:
+    """``range(0, stop, step)`` in a fixed number of groups.
+
+    A sum by groups has the same bits whatever the number of threads.
+    """
+    groups = (np.arange(k * step, stop, GROUPS * step) for k in range(GROUPS))
+    return [group for group in groups if group.size]

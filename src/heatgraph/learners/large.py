@@ -27,10 +27,10 @@ from heatgraph.solvers.certify import (
 from heatgraph.solvers.coding import Coding
 from heatgraph.solvers.keeping import FORGETFUL, Keeper
 from heatgraph.solvers.majorise import PENALTIES, ROUNDS
-from heatgraph.solvers.neighbourhoods import LANES
 from heatgraph.solvers.result import Monitor, Solution, Status, better_of
 from heatgraph.solvers.sparse_signals import SparseSignals, absolute, as_rows
 from heatgraph.solvers.stages import solve_by_stages
+from heatgraph.solvers.working_sets import TOGETHER
 
 __all__ = [
     "GAP",
@@ -209,7 +209,7 @@ def memory_needed(p: HeatParameters) -> int:
     S, item = p.starts[0].size, np.dtype(p.dtype).itemsize
     signals = N * M * (16 + item)
     signals += N * M * item  # residuals
-    work = p.n_jobs * N * LANES * 8 * 4 * S
+    work = p.n_jobs * N * TOGETHER * 8 * 4 * S
     rows = min(N, PRICED_ROWS if _is_priced(p) else TYPICAL_ROWS)  # prices take finer atoms
     atoms = N * S * rows * ENTRY
     factors = 2 * 4 * RANK * N * M if _is_priced(p) else 0
@@ -342,7 +342,7 @@ def _gaps(
     penalty = objective.alpha * D.omega.T.ravel()
     theta = []
     for k, Q in enumerate(ensemble.correlations(D, R)):
-        q, some = 2.0 * np.abs(Q.T), slice(k * LANES, (k + 1) * LANES)
+        q, some = 2.0 * np.abs(Q.T), slice(k * TOGETHER, (k + 1) * TOGETHER)
         a = penalty * (1.0 if discount is None else as_rows(discount, some, D.n_atoms, 1.0))
         theta.append(np.min(np.where(q > a, a / np.maximum(q, 1e-300), 1.0), axis=1))
     shrink = np.concatenate(theta)

@@ -15,13 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from heatgraph.kernels.chebyshev import (
-    WIDTH,
     Operator,
     ascend,
     gradient_factors,
     heat_polynomial,
 )
-from heatgraph.kernels.lanes import load, plus_product, plus_scaled, store
+from heatgraph.kernels.lanes import lanes, load, plus_product, plus_scaled, store
 from heatgraph.kernels.layout import Layout
 from heatgraph.kernels.patches import _restrict
 from heatgraph.objective.sparse import SparseDictionary, SparseMoments, SparseObjective
@@ -61,7 +60,7 @@ def signal_factors(
 ) -> None:
     """``Z_r = sum_k u_kr T_k R`` and ``Y_r = sum_s sum_k v_skr T_k H_s``, (N, r, W) each."""
     K, rank = u.shape
-    N, terms = R.shape[0], V.reshape(-1)
+    N, W, terms = R.shape[0], lanes(V.dtype), V.reshape(-1)
     Z[:] = 0
     Y[:] = 0
     for source in range(H.shape[0] + 1):
@@ -72,9 +71,9 @@ def signal_factors(
             factors = u[k] if source == 0 else v[source - 1, k]
             out = Z.reshape(-1) if source == 0 else Y.reshape(-1)
             for i in range(N):
-                term = load(terms, (3 * i + k % 3) * WIDTH)
+                term = load(terms, (2 * i + k % 2) * W)
                 for r in range(rank):
-                    at = (i * rank + r) * WIDTH
+                    at = (i * rank + r) * W
                     store(out, at, plus_scaled(load(out, at), Z.dtype.type(factors[r]), term))
 
 
@@ -88,14 +87,15 @@ def _column_factors(
     weight: Array,
     position: NDArray[np.int32],
 ) -> tuple[Array, Array]:
-    """The two factors for the columns of a patch, (rows, r W) each."""
+    """The two factors for the columns at a few nodes of a patch, (rows, r W) each."""
     K, rank = u.shape
     S, n = weight.shape[0], rows.size
     local = _restrict(A, rows, position)
-    V = np.zeros((n + 1, 3, WIDTH))
-    Z, Y = np.zeros((n, rank, WIDTH)), np.zeros((n, rank, WIDTH))
+    W = lanes(u.dtype)
+    V = np.zeros((n + 1, 2, W))
+    Z, Y = np.zeros((n, rank, W)), np.zeros((n, rank, W))
     terms, left, right = V.reshape(-1), Z.reshape(-1), Y.reshape(-1)
-    shares = np.zeros(rank * WIDTH)
+    shares = np.zeros(rank * W)
     for b in range(nodes.size):
         V[position[nodes[b]], 0, b] = 1.0
     for k in range(K):
@@ -103,17 +103,17 @@ def _column_factors(
             ascend(local, k, V)
         for r in range(rank):
             for b in range(nodes.size):
-                shares[r * WIDTH + b] = 0.0
+                shares[r * W + b] = 0.0
                 for s in range(S):
-                    shares[r * WIDTH + b] += v[s, k, r] * weight[s, nodes[b]]
+                    shares[r * W + b] += v[s, k, r] * weight[s, nodes[b]]
         for i in range(n):
-            term = load(terms, (3 * i + k % 3) * WIDTH)
+            term = load(terms, (2 * i + k % 2) * W)
             for r in range(rank):
-                at = (i * rank + r) * WIDTH
+                at = (i * rank + r) * W
                 store(left, at, plus_scaled(load(left, at), u[k, r], term))
-                store(right, at, plus_product(load(right, at), load(shares, r * WIDTH), term))
+                store(right, at, plus_product(load(right, at), load(shares, r * W), term))
     position[rows] = -1
-    return Z.reshape(n, rank * WIDTH), Y.reshape(n, rank * WIDTH)
+    return Z.reshape(n, rank * W), Y.reshape(n, rank * W)
 
 
 def price(
@@ -211,27 +211,37 @@ class _NearPart:
         u, v = gradient_factors(twice.c, RANK_TOL)
         weight = moments.c / (2.0 * D.omega)
         part = cls(objective, D, u, v, weight, np.zeros(objective.layout.n_nodes))
-        for patch in D.patches:
-            Z, Y = part.factors(patch)
-            part.own[patch.rows] += np.einsum("nk,nk->n", Z, Y)
+        for p in range(D.patches.n_patches):
+            Z, Y = part.factors(p)
+            part.own[D.patches.rows_of(p)] += np.einsum("nk,nk->n", Z, Y)
         return part
 
-    def factors(self, patch: Any) -> tuple[Array, Array]:
+    def factors(self, p: int) -> tuple[Array, Array]:
+        """Both for the columns of a patch, (rows, anything) each, always in double precision."""
         position = np.full(self.own.size, -1, dtype=np.int32)
-        return _column_factors(
-            self.D.operator, patch.nodes, patch.rows, self.u, self.v, self.weight, position
+        width, inside, rows = (
+            lanes(self.u.dtype),
+            self.D.patches.nodes_of(p),
+            self.D.patches.rows_of(p),
         )
+        parts = [
+            _column_factors(self.D.operator, nodes, rows, self.u, self.v, self.weight, position)
+            for nodes in np.split(inside, range(width, inside.size, width))
+        ]
+        left, right = zip(*parts, strict=True)
+        return np.hstack(left), np.hstack(right)
 
     def add_to(self, block: Array, start: int, stop: int) -> None:
         scale = self.objective.alpha * self.D.operator.inverse
         block += scale * np.add.outer(self.own[start:stop], self.own)
-        for patch in self.D.patches:
-            inside = slice(*np.searchsorted(patch.rows, (start, stop)))
+        for p in range(self.D.patches.n_patches):
+            rows = self.D.patches.rows_of(p)
+            inside = slice(*np.searchsorted(rows, (start, stop)))
             if inside.start == inside.stop:
                 continue
-            Z, Y = self.factors(patch)
+            Z, Y = self.factors(p)
             cross = Z[inside] @ Y.T + Y[inside] @ Z.T
-            block[np.ix_(patch.rows[inside] - start, patch.rows)] -= scale * cross
+            block[np.ix_(rows[inside] - start, rows)] -= scale * cross
 
 
 def _best_by_node(

@@ -16,23 +16,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from heatgraph.graph.candidates import CandidateEdges
-from heatgraph.kernels.chebyshev import WIDTH, Operator, Polynomial, heat_polynomial
+from heatgraph.kernels.chebyshev import Operator, Polynomial, heat_polynomial
+from heatgraph.kernels.lanes import aligned, lanes
 from heatgraph.kernels.layout import Layout
-from heatgraph.kernels.patches import (
-    PATCHES,
-    columns_gradient,
-    gradient_size,
-    heat_columns,
-    lend,
-    make_patches,
-    reached_rows,
-)
+from heatgraph.kernels.patches import columns_gradient, columns_of, columns_size, gradient_size
 from heatgraph.kernels.pool import in_groups, run_threads
+from heatgraph.kernels.reach import PATCHES, Patches, follow, lend, make_patches
 from heatgraph.objective.heat import spread
 
 __all__ = [
     "Codes",
-    "Patch",
     "SparseAtoms",
     "SparseDictionary",
     "SparseMoments",
@@ -44,6 +37,7 @@ Ints = NDArray[np.int64]
 Block = NDArray[Any]
 
 FEW_NODES = 1000  # up to here both engines take the same steps
+REGION = 32  # nodes
 MOST_ROWS = 1500  # that are looked at from one patch, the hottest
 PRICED_ROWS = 4000  # the same where every pair is to be priced, which needs nearly all heat
 
@@ -74,19 +68,6 @@ class SparseAtoms(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Patch:
-    """Neighbouring nodes, and the rows where heat from them is above about a threshold.
-
-    Patches of one ``region`` are neighbours, too.
-    """
-
-    nodes: Ints
-    rows: Ints
-    threshold: float
-    region: int
-
-
-@dataclass(frozen=True, eq=False)
 class SparseDictionary:
     """Everything that depends on the graph and the scales but not on the signals.
 
@@ -97,7 +78,7 @@ class SparseDictionary:
     narrow: Operator
     tau: Array
     heat: Polynomial
-    patches: tuple[Patch, ...]
+    patches: Patches
     atoms: SparseAtoms
     omega: Array
 
@@ -108,7 +89,7 @@ class SparseDictionary:
     @property
     def threshold(self) -> float:
         """What is left out of an atom is below about this."""
-        return max(patch.threshold for patch in self.patches)
+        return float(self.patches.threshold.max())
 
     @property
     def lost(self) -> float:
@@ -143,7 +124,7 @@ class _Workspace(local):
 
     def take(self, size: int, N: int, dtype: Any) -> tuple[Block, NDArray[np.int32]]:
         if self.lent.size < size or self.lent.dtype != dtype:
-            self.lent = np.empty(size, dtype)
+            self.lent = aligned(size, dtype)
         if self.position.size != N:
             self.position = np.full(N, -1, np.int32)
         return self.lent, self.position
@@ -184,6 +165,11 @@ class SparseObjective:
     def dear(self) -> bool:
         return self.layout.n_nodes > FEW_NODES
 
+    @property
+    def _width(self) -> int:
+        """Nodes of a patch, at most: their columns are found at once."""
+        return lanes(np.dtype(self.dtype))
+
     def dictionary(self, w: Array, tau: Array) -> SparseDictionary:
         N, S = self.layout.n_nodes, tau.size
         operator = self.layout.operator(w)
@@ -200,60 +186,59 @@ class SparseObjective:
             omega = np.ascontiguousarray(np.maximum(size, self.tol).reshape(N, S).T)
         return SparseDictionary(operator, narrow, tau, heat, patches, atoms, omega)
 
-    def _patches(self, operator: Operator, tau: Array) -> tuple[Patch, ...]:
+    def _patches(self, operator: Operator, tau: Array) -> Patches:
         N = self.layout.n_nodes
         weights = -operator.values / operator.inverse
-        number = make_patches(operator.indptr, operator.indices, weights, WIDTH)
-        by = np.argsort(number, kind="stable").astype(np.int64)
-
-        each = np.split(by, np.flatnonzero(np.diff(number[by])) + 1)
+        number = make_patches(operator.indptr, operator.indices, weights, self._width)
+        nodes = np.argsort(number, kind="stable").astype(np.int64)
+        sizes = np.bincount(number)
+        starts = np.append(0, np.cumsum(sizes))
         # Those numbered one after the other are near each other.
-        regions = [(k // PATCHES, each[k : k + PATCHES]) for k in range(0, len(each), PATCHES)]
+        region = np.arange(sizes.size) * self._width // REGION
         if self.reach == 0.0:
-            everywhere = np.arange(N)
-            return tuple(Patch(n, everywhere, 0.0, k) for k, near in regions for n in near)
+            rows, indptr = np.tile(np.arange(N), sizes.size), N * np.arange(sizes.size + 1)
+            return Patches(nodes, starts, rows, indptr, np.zeros(sizes.size), region)
+        how = float(tau.min()), float(tau.max()), self.reach, self.most_rows or MOST_ROWS
+        together = in_groups(sizes.size, PATCHES)
 
-        def reached(group: Any) -> list[Patch]:
-            found = []
-            lent = lend(N, self.dtype)
-            for region, near in group:
-                starts = np.cumsum([0, *map(len, near)])
-                most = self.most_rows or MOST_ROWS
-                how = float(tau.min()), float(tau.max()), self.reach, most, self.layout.both
-                indptr, rows, kept = reached_rows(
-                    operator, np.concatenate(near), starts, *how, lent
-                )
-                parts = np.split(rows, indptr[1:-1])
-                each = zip(near, parts, kept.tolist(), strict=True)
-                found += [Patch(*patch, region) for patch in each]
-            return found
+        def followed(which: Ints) -> tuple[Ints, Ints, Array]:
+            memory = lend(N, self.dtype)
+            return follow(operator, nodes, starts, which, *how, self.layout.both, memory)
 
-        parts = run_threads(reached, in_groups(regions), self.n_threads)
-        return tuple(patch for part in parts for patch in part)
+        parts = run_threads(followed, together, self.n_threads)
+        first = np.concatenate(together)
+        by = _ranges(first, np.minimum(PATCHES, sizes.size - first))
+        return Patches(
+            nodes[_ranges(starts[by], sizes[by])],
+            np.append(0, np.cumsum(sizes[by])),
+            np.concatenate([rows for _, rows, _ in parts]),
+            np.append(0, np.cumsum(np.concatenate([np.diff(part[0]) for part in parts]))),
+            np.concatenate([kept for _, _, kept in parts]),
+            region[by],
+        )
 
-    def _atoms(self, narrow: Operator, patches: tuple[Patch, ...], c: Block) -> SparseAtoms:
+    def _atoms(self, narrow: Operator, patches: Patches, c: Block) -> SparseAtoms:
         N, S = self.layout.n_nodes, c.shape[1]
+        size = columns_size(int(np.diff(patches.indptr).max()), S, self.dtype)
+        groups = in_groups(patches.n_patches)
 
-        def columns(group: Any) -> list[tuple[Ints, NDArray[np.int32], Block]]:
-            out = []
-            for patch in group:
-                size = (3 + S) * (patch.rows.size + 1) * WIDTH
-                lent, position = _workspace.take(size, N, self.dtype)
-                at = patch.nodes, patch.rows
-                out.append(heat_columns(narrow, *at, c, self.reach, position, lent))
-            return out
+        def columns(which: Ints) -> tuple[Ints, NDArray[np.int32], Block]:
+            lent, position = _workspace.take(size, N, self.dtype)
+            return columns_of(narrow, patches, which, c, self.reach, position, lent)
 
-        groups = in_groups(patches)
-        found = [part for group in run_threads(columns, groups, self.n_threads) for part in group]
-        nodes = np.concatenate([patch.nodes for group in groups for patch in group])
-        atoms = (nodes[:, None] * S + np.arange(S)).ravel()
-        counts = np.concatenate([part[0] for part in found])
-        by = np.argsort(atoms)
+        found = run_threads(columns, groups, self.n_threads)
+        sizes = np.diff(patches.starts)
+        atoms = []
+        for which in groups:
+            nodes = patches.nodes[_ranges(patches.starts[which], sizes[which])]
+            atoms.append((nodes[:, None] * S + np.arange(S)).ravel())
         indptr = np.zeros(N * S + 1, dtype=np.int64)
-        np.cumsum(counts[by], out=indptr[1:])
-        take = _ranges((np.cumsum(counts) - counts)[by], counts[by])
-        rows = np.concatenate([part[1] for part in found])[take]
-        return SparseAtoms(indptr, rows, np.concatenate([part[2] for part in found])[take])
+        for which, (counts, _, _) in zip(atoms, found, strict=True):
+            indptr[which + 1] = counts
+        np.cumsum(indptr, out=indptr)
+        out = SparseAtoms(indptr, np.empty(indptr[-1], np.int32), np.empty(indptr[-1], self.dtype))
+        run_threads(lambda k: _put(out, atoms[k], *found[k]), range(len(groups)), self.n_threads)
+        return out
 
     def moments(
         self, D: SparseDictionary, R: Block, codes: Codes, absolute: Array
@@ -275,27 +260,17 @@ class SparseObjective:
         coefficients = D.heat.c.astype(self.dtype)
         K = D.heat.degree
 
-        def part(group: Any) -> tuple[Array, Array]:
+        size = gradient_size(int(np.diff(D.patches.indptr).max()), K, S, self.dtype)
+
+        def part(which: Ints) -> tuple[Array, Array]:
+            lent, position = _workspace.take(size, N, self.dtype)
             g, modes = np.zeros(self.candidates.n_edges), np.zeros((K + 1, S))
-            for patch in group:
-                size = gradient_size(patch.rows.size, K, S)
-                lent, position = _workspace.take(size, N, self.dtype)
-                P = _slopes(D.atoms, patch.nodes, patch.rows, *by_atom, R, own, position)
-                columns_gradient(
-                    D.narrow,
-                    patch.nodes,
-                    patch.rows,
-                    coefficients,
-                    self.layout.both,
-                    P,
-                    position,
-                    lent,
-                    g,
-                    modes,
-                )
+            slopes = by_atom, R, own
+            graph = D.narrow, D.patches, which, D.atoms, coefficients, self.layout.both
+            _gradient_of(*graph, slopes, position, lent, g, modes)
             return g, modes
 
-        parts = run_threads(part, in_groups(D.patches), self.n_threads)
+        parts = run_threads(part, in_groups(D.patches.n_patches), self.n_threads)
         return SparseMoments(
             float(np.einsum("mn,mn->", R, R, dtype=np.float64)),
             c.reshape(N, S).T,
@@ -338,21 +313,64 @@ def _norms(atoms: SparseAtoms) -> Array:
 
 
 @_compiled
+def _put(
+    atoms: SparseAtoms, which: Ints, counts: Ints, rows: NDArray[np.int32], values: Block
+) -> None:
+    """Some columns, one after the other, where they belong."""
+    start = 0
+    for k in range(which.size):
+        at, stop = atoms.indptr[which[k]], start + counts[k]
+        atoms.rows[at : at + counts[k]] = rows[start:stop]
+        atoms.values[at : at + counts[k]] = values[start:stop]
+        start = stop
+
+
+@_compiled
+def _gradient_of(
+    A: Operator,
+    patches: Patches,
+    which: Ints,
+    atoms: SparseAtoms,
+    c: Block,
+    edges: tuple[Ints, NDArray[np.int32], Ints],
+    slopes: tuple[tuple[Ints, Ints, Array], Block, Array],
+    position: NDArray[np.int32],
+    lent: Block,
+    g: Array,
+    modes: Array,
+) -> None:
+    """Add the gradient of fit and sparsity that comes by the columns of some patches to ``g``.
+
+    ``slopes`` are the codes by atom, what they leave of the signals, and the slopes of the atoms'
+    norms.
+    """
+    by_atom, R, own = slopes
+    S, W = c.shape[1], lanes(lent.dtype)
+    for p in which:
+        nodes = patches.nodes[patches.starts[p] : patches.starts[p + 1]]
+        rows = patches.rows[patches.indptr[p] : patches.indptr[p + 1]]
+        size = S * (rows.size + 1) * W
+        P = lent[:size].reshape(S, rows.size + 1, W)
+        _slopes(atoms, nodes, rows, by_atom, R, own, position, P)
+        columns_gradient(A, nodes, rows, c, edges, P, position, lent[size:], g, modes)
+
+
+@_compiled
 def _slopes(
     atoms: SparseAtoms,
     nodes: Ints,
     rows: Ints,
-    starts: Ints,
-    signal: Ints,
-    what: Array,
+    by_atom: tuple[Ints, Ints, Array],
     R: Block,
     own: Array,
     position: NDArray[np.int32],
-) -> Block:
-    """The slope of fit and sparsity in the entries of the columns of a patch, (n, S, rows)."""
-    S = own.size // R.shape[1]
-    P = np.empty((nodes.size, S, rows.size), R.dtype)
+    P: Block,
+) -> None:
+    """The slope of fit and sparsity in the entries of the columns of a patch, (S, rows + 1, W)."""
+    starts, signal, what = by_atom
+    S = P.shape[0]
     line = np.empty(rows.size)
+    P[:] = 0
     for r in range(rows.size):
         position[rows[r]] = r
     for b in range(nodes.size):
@@ -366,6 +384,5 @@ def _slopes(
                 for r in range(rows.size):
                     line[r] += h * R[m, rows[r]]
             for r in range(rows.size):
-                P[b, s, r] = line[r]
+                P[s, r, b] = line[r]
     position[rows] = -1
-    return P

@@ -1,159 +1,38 @@
-"""The lasso on a dictionary of sparse atoms: a small exact problem for every signal.
+"""The lasso on the working set of one signal: sparse atoms, a small exact problem.
 
-Of all atoms a signal needs a few.  These form a working set, whose Gram matrix is sparse and is
-made from the atoms themselves, so that it is never indefinite; the exact coder of small graphs
-solves on it, and atoms whose correlation with what is left exceeds their penalty enter, the
-foremost of every neighbourhood at once.  A working set too large to be solved whole is solved by
+Its Gram matrix is made from the atoms themselves, so that it is never indefinite; the exact coder
+of small graphs solves on it.  A working set too large to be solved whole is solved by
 neighbourhoods that overlap and take turns.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
 import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from heatgraph.kernels.lanes import fill, load, pick, plus_scaled, store
 from heatgraph.objective.sparse import SparseAtoms
 from heatgraph.solvers.coding import _code_one, _work
 from heatgraph.solvers.ensemble import CODING_TOL
 from heatgraph.solvers.gram import FASTMATH
 
-__all__ = ["LANES", "code_block", "correlate_block", "subtract_block"]
+__all__ = ["WHOLE", "dense_gram", "excess", "solve_exactly", "sparse_gram", "take_turns"]
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
-Block = NDArray[Any]
 
-LANES = 32  # signals in a block
 WHOLE = 400  # atoms of a working set that is solved at once
 CORE = 24  # of a neighbourhood in a larger one, to which those near it are added
 STRONG = 0.25  # squared cosine between atoms, from which on they are near
-TILE = 16  # rows that are transposed together
-STRIDE = 64  # numbers that are looked at together, for one that counts among them
 TURNS = 30  # of the neighbourhoods, at most
-SHARE = 0.5  # of the largest excess around it, from which on an atom enters
-ROUNDING = 1e-8  # of the size of a signal: correlations below this are taken for zero
 RIDGE = 1e-10  # without a penalty, dependent atoms could grow without bound
 
 _compiled = numba.njit(cache=True, nogil=True, fastmath=FASTMATH)
-# A largest value is found several at a time only where none can be NaN.
-_comparing = numba.njit(cache=True, nogil=True, fastmath=FASTMATH | {"nnan"})
 
 
 @_compiled
-def subtract_block(atoms: SparseAtoms, H: Array, observed: Bools, R: Block) -> None:
-    """``R_m -= sum_k H_mk d_k``, for ``H`` (W, S N) and ``R`` (N, W), where it was observed."""
-    for m in range(H.shape[0]):
-        for k in range(H.shape[1]):
-            if H[m, k] != 0.0:
-                _subtract(atoms, k, H[m, k], m, observed, R)
-
-
-@_compiled
-def _subtract(atoms: SparseAtoms, k: int, h: float, m: int, observed: Bools, R: Block) -> None:
-    for p in range(atoms.indptr[k], atoms.indptr[k + 1]):
-        i = atoms.rows[p]
-        if observed.size == 0 or observed[m, i]:
-            R[i, m] -= h * atoms.values[p]
-
-
-@numba.njit(cache=True, nogil=True, fastmath=True)
-def correlate_block(atoms: SparseAtoms, R: Block, Q: Block) -> None:
-    """``Q_k = <d_k, R>`` for every signal of a block, (S N, W)."""
-    signals, found = R.reshape(-1), Q.reshape(-1)
-    zero = R.dtype.type(0.0)
-    for k in range(Q.shape[0]):
-        # All of a block at once, in four times eight lanes.
-        q0 = q1 = q2 = q3 = fill(zero)
-        for p in range(atoms.indptr[k], atoms.indptr[k + 1]):
-            i, v = pick(atoms.rows, p) * LANES, pick(atoms.values, p)
-            q0 = plus_scaled(q0, v, load(signals, i))
-            q1 = plus_scaled(q1, v, load(signals, i + 8))
-            q2 = plus_scaled(q2, v, load(signals, i + 16))
-            q3 = plus_scaled(q3, v, load(signals, i + 24))
-        store(found, k * LANES, q0)
-        store(found, k * LANES + 8, q1)
-        store(found, k * LANES + 16, q2)
-        store(found, k * LANES + 24, q3)
-
-
-@_compiled
-def code_block(
-    atoms: SparseAtoms,
-    region: Ints,
-    a: Array,
-    H: Array,
-    observed: Bools,
-    R: Block,
-    Q: Block,
-    open_: Bools,
-    size: Array,
-    tol: float,
-) -> int:
-    """Let atoms into the working sets of the signals of a block, and solve on them.
-
-    ``H`` (W, S N) and ``R`` (N, W) hold the codes and what they leave; ``Q`` the correlations of
-    that.  ``a`` (1 or W, S N) are the penalties, ``region`` (S N,) says which atoms are neighbours.
-    A signal is no longer ``open_`` once no correlation leaves the set where its codes are optimal
-    by more than ``tol``, relative to the largest penalty, and than rounding, relative to the size
-    of the signal (``size``).  Returns how many still are.
-    """
-    K = H.shape[1]
-    best = np.zeros(region.max() + 1)
-    lent, place, by_signal = np.zeros(K), np.full(K, -1), _transposed(Q, H.shape[0])
-    head, energies = np.full(R.shape[0], -1), _energies(R)
-    active, silent = np.empty(K, np.int64), np.empty(K, np.int64)
-    n_open, largest = 0, a[0].max()
-    for m in range(H.shape[0]):
-        if not open_[m]:
-            continue
-        row, now = a[m if a.shape[0] > 1 else 0], by_signal[m]
-        if a.shape[0] > 1:
-            largest = row.max()
-        least = tol * 0.5 * largest + ROUNDING * size[m]
-        n_active = _nonzero(H[m], active)
-        n_silent = _exceeding(now, row, H[m], 0.1 * least, silent)
-        worst = _worst(now, row, H[m], active[:n_active], silent[:n_silent])
-        if worst <= least:
-            open_[m] = False
-            continue
-        n_open += 1
-        foremost = _foremost(now, row, region, best, silent[:n_silent])
-        chosen = _merged(active[:n_active], foremost)
-        h, bound, q = np.empty(chosen.size), np.empty(chosen.size), np.empty(chosen.size)
-        for k in range(chosen.size):
-            h[k], bound[k], q[k] = H[m, chosen[k]], row[chosen[k]], now[chosen[k]]
-        if chosen.size <= WHOLE:
-            G = _dense_gram(atoms, chosen, observed, m, head)
-            _solve_exactly(G, bound, h, q, energies[m])
-        else:
-            gram = _gram(atoms, chosen, observed, m, place, head)
-            _take_turns(gram, bound, h, q, energies[m], least, lent)
-        for k in range(chosen.size):
-            step = h[k] - H[m, chosen[k]]
-            if step != 0.0:
-                _subtract(atoms, chosen[k], step, m, observed, R)
-                H[m, chosen[k]] = h[k]
-    return n_open
-
-
-@_compiled
-def _transposed(Q: Block, W: int) -> Array:
-    """The first columns as rows, a few at a time, so that each cache line is read once."""
-    rows = np.empty((W, Q.shape[0]))
-    for start in range(0, Q.shape[0], TILE):
-        for m in range(W):
-            for k in range(start, min(start + TILE, Q.shape[0])):
-                rows[m, k] = Q[k, m]
-    return rows
-
-
-@_compiled
-def _excess(q: float, a: float, h: float) -> float:
+def excess(q: float, a: float, h: float) -> float:
     """How far a correlation is from ``sign(h) a / 2``, or leaves [-a/2, a/2] where h is zero."""
     if h > 0.0:
         return abs(q - 0.5 * a)
@@ -163,93 +42,7 @@ def _excess(q: float, a: float, h: float) -> float:
 
 
 @_compiled
-def _nonzero(h: Array, found: Ints) -> int:
-    """List where ``h`` is not zero, ascending; how many there are."""
-    n = 0
-    for start in range(0, h.size, STRIDE):
-        part = h[start : start + STRIDE]
-        some = 0
-        for k in range(part.size):
-            some += part[k] != 0.0
-        if some > 0:
-            for k in range(part.size):
-                if part[k] != 0.0:
-                    found[n] = start + k
-                    n += 1
-    return n
-
-
-@_comparing
-def _exceeding(q: Array, a: Array, h: Array, least: float, found: Ints) -> int:
-    """List the silent atoms whose correlation exceeds its bound by more than ``least``."""
-    n = 0
-    for start in range(0, q.size, STRIDE):
-        now, bound = q[start : start + STRIDE], a[start : start + STRIDE]
-        worst = 0.0
-        for k in range(now.size):
-            worst = max(worst, abs(now[k]) - 0.5 * bound[k])
-        if worst > least:
-            for k in range(now.size):
-                if abs(now[k]) - 0.5 * bound[k] > least and h[start + k] == 0.0:
-                    found[n] = start + k
-                    n += 1
-    return n
-
-
-@_compiled
-def _worst(q: Array, a: Array, h: Array, active: Ints, silent: Ints) -> float:
-    """How far the codes are from optimal: the largest excess."""
-    worst = 0.0
-    for k in active:
-        worst = max(worst, _excess(q[k], a[k], h[k]))
-    for k in silent:
-        worst = max(worst, _excess(q[k], a[k], 0.0))
-    return worst
-
-
-@_compiled
-def _foremost(q: Array, a: Array, region: Ints, best: Array, silent: Ints) -> Ints:
-    """Of silent atoms that exceed their penalty the foremost of each region."""
-    for k in silent:
-        best[region[k]] = max(best[region[k]], abs(q[k]) - 0.5 * a[k])
-    n = 0
-    kept = np.empty(silent.size, np.int64)
-    for k in silent:
-        if abs(q[k]) - 0.5 * a[k] > SHARE * best[region[k]]:
-            kept[n] = k
-            n += 1
-    for k in silent:
-        best[region[k]] = 0.0
-    return kept[:n]
-
-
-@_compiled
-def _merged(first: Ints, second: Ints) -> Ints:
-    """Two ascending lists as one."""
-    out = np.empty(first.size + second.size, np.int64)
-    i = j = 0
-    for k in range(out.size):
-        if j == second.size or (i < first.size and first[i] < second[j]):
-            out[k] = first[i]
-            i += 1
-        else:
-            out[k] = second[j]
-            j += 1
-    return out
-
-
-@_compiled
-def _energies(R: Block) -> Array:
-    """``|r|^2`` of every signal of a block (W,)."""
-    energies = np.zeros(R.shape[1])
-    for i in range(R.shape[0]):
-        for m in range(energies.size):
-            energies[m] += float(R[i, m]) * float(R[i, m])
-    return energies
-
-
-@_compiled
-def _dense_gram(atoms: SparseAtoms, chosen: Ints, observed: Bools, m: int, head: Ints) -> Array:
+def dense_gram(atoms: SparseAtoms, chosen: Ints, observed: Bools, m: int, head: Ints) -> Array:
     """The Gram matrix of a few atoms on the observed entries of a signal, whole.
 
     ``head``, by node, is -1 throughout, and left so.
@@ -287,7 +80,7 @@ def _dense_gram(atoms: SparseAtoms, chosen: Ints, observed: Bools, m: int, head:
 
 
 @_compiled
-def _gram(
+def sparse_gram(
     atoms: SparseAtoms, chosen: Ints, observed: Bools, m: int, place: Ints, head: Ints
 ) -> tuple[Ints, Ints, Array]:
     """The Gram matrix of the chosen atoms on the observed entries of a signal, row by row.
@@ -340,7 +133,7 @@ def _gram(
 
 
 @_compiled
-def _solve_exactly(G: Array, a: Array, h: Array, q: Array, energy: float) -> None:
+def solve_exactly(G: Array, a: Array, h: Array, q: Array, energy: float) -> None:
     """Minimise over ``h`` (n,), given ``G = D^T D``, ``q = D^T r`` and ``energy = |r|^2``."""
     n = h.size
     c = q.copy()
@@ -359,7 +152,7 @@ def _solve_exactly(G: Array, a: Array, h: Array, q: Array, energy: float) -> Non
 
 
 @_compiled
-def _take_turns(
+def take_turns(
     gram: tuple[Ints, Ints, Array],
     a: Array,
     h: Array,
@@ -376,7 +169,7 @@ def _take_turns(
             part = parts[starts[t] : starts[t + 1]]
             worst = 0.0
             for k in part:
-                worst = max(worst, _excess(q[k], a[k], h[k]))
+                worst = max(worst, excess(q[k], a[k], h[k]))
             if worst > 0.1 * least:
                 moved = True
                 _solve_part(gram, part, a, h, q, energy, lent)
@@ -453,7 +246,7 @@ def _solve_part(
             G[k, j] = lent[part[j]]
         for p in range(indptr[part[k]], indptr[part[k] + 1]):
             lent[ends[p]] = 0.0
-    _solve_exactly(G, bound, code, left, energy)
+    solve_exactly(G, bound, code, left, energy)
     for k in range(n):
         step = code[k] - h[part[k]]
         if step != 0.0:

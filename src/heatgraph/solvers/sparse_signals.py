@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from threading import local
 from typing import Any
 
 import numba
@@ -12,18 +13,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from heatgraph.graph.candidates import CandidateEdges
-from heatgraph.kernels.chebyshev import WIDTH, gradient_factors
+from heatgraph.kernels.chebyshev import gradient_factors
+from heatgraph.kernels.lanes import aligned, lanes
 from heatgraph.kernels.layout import Layout
 from heatgraph.kernels.pool import run_threads
 from heatgraph.objective.heat import Signals
 from heatgraph.objective.pricing import RANK_TOL, signal_factors
 from heatgraph.objective.sparse import Codes, SparseDictionary, SparseMoments, SparseObjective
 from heatgraph.solvers.ensemble import above_tangent, discount_of
-from heatgraph.solvers.neighbourhoods import (
-    LANES,
+from heatgraph.solvers.working_sets import (
+    TOGETHER,
     code_block,
     correlate_block,
-    subtract_block,
+    lend,
+    residual_block,
+    side_by_side,
 )
 
 __all__ = ["SparseSignals", "absolute", "as_rows"]
@@ -68,7 +72,7 @@ class SparseSignals:
 
     @property
     def _blocks(self) -> list[slice]:
-        return [slice(m, m + LANES) for m in range(0, self.n_signals, LANES)]
+        return [slice(m, m + TOGETHER) for m in range(0, self.n_signals, TOGETHER)]
 
     def contrasts(self, candidates: CandidateEdges) -> tuple[Array, float]:
         X = self.signals.X
@@ -96,26 +100,17 @@ class SparseSignals:
     ) -> tuple[Codes, Block]:
         """The sources of every signal, and what they leave unexplained (M, N)."""
         R = np.empty_like(self.rows)
-        penalty = objective.alpha * D.omega.T.reshape(1, -1)
+        penalty = (objective.alpha * D.omega.T.reshape(-1, 1)).astype(self.dtype)
         region = _region_of_atoms(D)
+        how, lent = (EXCESS[np.dtype(self.dtype)], ROUNDS), local()
 
         def coded(block: slice) -> tuple[NDArray[np.int64], NDArray[np.int64], Array]:
-            H = as_rows(start, block, D.n_atoms, 0.0)
-            a = penalty
-            if discount is not None:
-                a = penalty * as_rows(discount, block, D.n_atoms, 1.0)
-            left = self._left(D, H, block)
-            Q, open_ = np.empty((D.n_atoms, LANES), self.dtype), np.ones(len(H), dtype=bool)
-            size = np.linalg.norm(self.rows[block], axis=1).astype(np.float64)
-            tol = EXCESS[np.dtype(self.dtype)]
-            for _ in range(ROUNDS):
-                correlate_block(D.atoms, left, Q)
-                if not code_block(
-                    D.atoms, region, a, H, self.observed[block], left, Q, open_, size, tol
-                ):
-                    break
-            R[block] = left[:, : len(H)].T
-            return _collect(H)
+            if not hasattr(lent, "memory"):
+                lent.memory = lend(self.layout.n_nodes, D.n_atoms, region.max() + 1, self.dtype)
+            a = penalty if discount is None else discounted(penalty, discount, block)
+            which = start.indptr[block.start : block.stop + 1], start.where, start.what
+            signals = self.rows[block], self.observed[block]
+            return code_block(D.atoms, region, a, *which, *signals, *how, lent.memory, R[block])
 
         parts = run_threads(coded, self._blocks, self.n_threads)
         indptr = np.zeros(self.n_signals + 1, np.int64)
@@ -123,30 +118,23 @@ class SparseSignals:
         where = np.concatenate([at for _, at, _ in parts])
         return Codes(indptr, where, np.concatenate([what for _, _, what in parts])), R
 
-    def _left(self, D: SparseDictionary, H: Array, block: slice) -> Block:
-        """What codes leave of the signals of a block, (N, LANES)."""
-        left = np.zeros((self.layout.n_nodes, LANES), self.dtype)
-        left[:, : len(H)] = self.rows[block].T
-        subtract_block(D.atoms, H, self.observed[block], left)
-        return left
-
     def correlations(self, D: SparseDictionary, R: Block) -> Iterator[Block]:
         """``<d_k, R_m>`` of all atoms with rows (M, N), (S N, W) for one block after another."""
         for block in self._blocks:
             part = R[block]
-            left = np.zeros((self.layout.n_nodes, LANES), self.dtype)
-            left[:, : len(part)] = part.T
-            Q = np.empty((D.n_atoms, LANES), self.dtype)
+            left = aligned(self.layout.n_nodes * TOGETHER, self.dtype).reshape(-1, TOGETHER)
+            Q = aligned(D.n_atoms * TOGETHER, self.dtype).reshape(-1, TOGETHER)
+            side_by_side(part, left)
             correlate_block(D.atoms, left, Q)
             yield Q[:, : len(part)]
 
     def residuals(self, D: SparseDictionary, codes: Codes) -> Block:
         """``X - sum_s E_s H_s`` (M, N), zero where nothing was observed."""
-        R = np.empty_like(self.rows)
+        R = self.rows.copy()
 
         def subtract(block: slice) -> None:
-            H = as_rows(codes, block, D.n_atoms, 0.0)
-            R[block] = self._left(D, H, block)[:, : len(H)].T
+            which = codes.indptr[block.start : block.stop + 1], codes.where, codes.what
+            residual_block(D.atoms, *which, self.observed[block], R[block])
 
         run_threads(subtract, self._blocks, self.n_threads)
         return R
@@ -155,23 +143,23 @@ class SparseSignals:
         """Of the gradient of the fit over all pairs, (N, r n_blocks W) each: see `price`."""
         S, N = D.omega.shape
         u, v = gradient_factors(D.heat.c, RANK_TOL)
-        rank = u.shape[1]
-        blocks = [slice(m, m + WIDTH) for m in range(0, self.n_signals, WIDTH)]
-        left = np.zeros((N, len(blocks), rank, WIDTH), np.float32)
-        right = np.zeros((N, len(blocks), rank, WIDTH), np.float32)
+        rank, width = u.shape[1], lanes(np.dtype(self.dtype))
+        blocks = [slice(m, m + width) for m in range(0, self.n_signals, width)]
+        left = np.zeros((N, len(blocks), rank, width), np.float32)
+        right = np.zeros((N, len(blocks), rank, width), np.float32)
         R = self.residuals(D, codes)
 
         def fill(b: int) -> None:
             H = as_rows(codes, blocks[b], D.n_atoms, 0.0)
             W = len(H)
             residual, sources = (
-                np.zeros((N, WIDTH), self.dtype),
-                np.zeros((S, N, WIDTH), self.dtype),
+                np.zeros((N, width), self.dtype),
+                np.zeros((S, N, width), self.dtype),
             )
             residual[:, :W] = R[blocks[b]].T
             sources[:, :, :W] = H.reshape(W, N, S).transpose(2, 1, 0)
-            V = np.empty((N, 3, WIDTH), self.dtype)
-            Z, Y = (np.empty((N, rank, WIDTH), self.dtype) for _ in range(2))
+            V = np.empty((N, 2, width), self.dtype)
+            Z, Y = (np.empty((N, rank, width), self.dtype) for _ in range(2))
             signal_factors(D.narrow, u, v, residual, sources, V, Z, Y)
             left[:, b], right[:, b] = Z, Y
 
@@ -224,8 +212,7 @@ def _region_of_atoms(D: SparseDictionary) -> NDArray[np.int64]:
     """In which region every atom starts (S N,)."""
     S, N = D.omega.shape
     number = np.empty(N, np.int64)
-    for patch in D.patches:
-        number[patch.nodes] = patch.region
+    number[D.patches.nodes] = np.repeat(D.patches.region, np.diff(D.patches.starts))
     return np.repeat(number, S)
 
 
@@ -244,21 +231,14 @@ def _fill(indptr: NDArray[np.int64], where: NDArray[np.int64], what: Array, rows
             rows[m, where[p]] = what[p]
 
 
-@numba.njit(cache=True, nogil=True, fastmath=False)
-def _collect(rows: Array) -> tuple[NDArray[np.int64], NDArray[np.int64], Array]:
-    """How many entries of each row are not zero, where they are, and what."""
-    counts = np.zeros(len(rows), np.int64)
-    for m in range(len(rows)):
-        for k in range(rows.shape[1]):
-            counts[m] += rows[m, k] != 0.0
-    where, what = np.empty(counts.sum(), np.int64), np.empty(counts.sum())
-    n = 0
-    for m in range(len(rows)):
-        for k in range(rows.shape[1]):
-            if rows[m, k] != 0.0:
-                where[n], what[n] = k, rows[m, k]
-                n += 1
-    return counts, where, what
+def discounted(penalty: Block, discount: Codes, block: slice) -> Block:
+    """The penalties (K, T) of some signals, from those that all would have, (K, 1)."""
+    a = np.repeat(penalty, TOGETHER, axis=1)
+    indptr = discount.indptr[block.start : block.stop + 1]
+    some = slice(indptr[0], indptr[-1])
+    signal = np.repeat(np.arange(indptr.size - 1), np.diff(indptr))
+    a[discount.where[some], signal] *= discount.what[some].astype(a.dtype)
+    return a
 
 
 def absolute(codes: Codes, discount: Codes | None, n_atoms: int) -> Array:
