@@ -33,6 +33,7 @@ from heatgraph.solvers.ensemble import LocalSignals
 from heatgraph.solvers.heat import solve_heat
 from heatgraph.solvers.sparse_signals import SparseSignals
 from heatgraph.solvers.stages import rough_enough, solve_by_stages
+from heatgraph.solvers.threads import bounded_blas
 
 TAU = np.array([2.5, 4.0])
 ALPHA, BETA = 0.1, 1e-3  # of the sources' size, which is 1; of the energy a node
@@ -125,7 +126,8 @@ def step(sizes=(500, 1000, 2000), m=500):
                     if fit is way:
                         objective = rough_enough(objective, fit.residual)
                     blocks = blocks.of_type(objective.dtype)
-                    seconds = _evaluations(objective, blocks, fit.w, n)
+                    with bounded_blas():  # as in a fit of this engine
+                        seconds = _evaluations(objective, blocks, fit.w, n)
                     told.append(
                         f"{np.dtype(dtype).name} {seconds:.3f} s, {base / seconds:.1f} times "
                         f"faster (atoms above {objective.reach:g})"

@@ -30,6 +30,7 @@ from heatgraph.solvers.majorise import PENALTIES, ROUNDS
 from heatgraph.solvers.result import Monitor, Solution, Status, better_of
 from heatgraph.solvers.sparse_signals import SparseSignals, absolute, as_rows
 from heatgraph.solvers.stages import solve_by_stages
+from heatgraph.solvers.threads import bounded_blas
 from heatgraph.solvers.working_sets import TOGETHER
 
 __all__ = [
@@ -145,7 +146,8 @@ def _refine(
     for k in range(ROUNDS_OF_PRICING if priced else 1):
         start = replace(fit.solution, status=Status.CONVERGED)
         stage = keeper.within(f"penalty{k}")
-        solution = refine(fit.objective, fit.ensemble, start, keeper=stage, **how)
+        with bounded_blas():  # whose threads would spin where ours work
+            solution = refine(fit.objective, fit.ensemble, start, keeper=stage, **how)
         fit = replace(fit, solution=solution, gap=float("nan"))
         if not priced or solution.status is Status.INTERRUPTED:
             break

@@ -14,6 +14,7 @@ from heatgraph.solvers.heat import keep_solution, recall, solve_heat
 from heatgraph.solvers.keeping import FORGETFUL, Keeper
 from heatgraph.solvers.result import Monitor, Progress, Solution, Status
 from heatgraph.solvers.sparse_signals import SparseSignals
+from heatgraph.solvers.threads import bounded_blas
 
 __all__ = ["later", "rough_enough", "solve_by_stages"]
 
@@ -66,18 +67,20 @@ def solve_by_stages(
         if done >= max_iter and done > 0 and stage is not objective:
             continue  # the last one still says what the residual is
         try:
-            solution = solve_heat(
-                stage,
-                ensemble.of_type(stage.dtype),
-                w,
-                tau,
-                learn_scales=learn_scales,
-                max_iter=max_iter - done,
-                tol=until,
-                codes=codes,
-                monitor=None if monitor is None else later(monitor, done, max_iter),
-                keeper=keeper.within(f"reach{stage.reach:g}"),
-            )
+            # BLAS adds up vectors here and no more; its threads would spin where ours work.
+            with bounded_blas():
+                solution = solve_heat(
+                    stage,
+                    ensemble.of_type(stage.dtype),
+                    w,
+                    tau,
+                    learn_scales=learn_scales,
+                    max_iter=max_iter - done,
+                    tol=until,
+                    codes=codes,
+                    monitor=None if monitor is None else later(monitor, done, max_iter),
+                    keeper=keeper.within(f"reach{stage.reach:g}"),
+                )
         except KeyboardInterrupt:
             if solution is None:
                 raise
