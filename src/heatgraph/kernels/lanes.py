@@ -23,7 +23,10 @@ __all__ = [
     "larger",
     "largest",
     "load",
+    "load_row",
+    "magnitude",
     "minus",
+    "minus_scaled",
     "pick",
     "plus",
     "plus_product",
@@ -106,6 +109,26 @@ def load(typing: Any, array: Any, start: Any) -> Any:
 
 
 @_defined
+def load_row(typing: Any, array: Any, row: Any, start: Any) -> Any:
+    """``array[row, start:start + lanes(array.dtype)]`` of a contiguous array of two dimensions."""
+    if not (isinstance(array, types.Array) and array.ndim == 2 and array.layout == "C"):
+        return None
+    if not (isinstance(row, types.Integer) and isinstance(start, types.Integer)):
+        return None
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        kind = signature.args[0]
+        matrix = context.make_array(kind)(context, builder, arguments[0])
+        row, start = (_start(context, builder, signature.args[k], arguments[k]) for k in (1, 2))
+        width = builder.extract_value(matrix.shape, 1)
+        at = builder.gep(matrix.data, [builder.add(builder.mul(row, width), start)])
+        vector = context.get_value_type(Lanes(kind.dtype)).as_pointer()
+        return builder.load(builder.bitcast(at, vector), align=np.dtype(str(array.dtype)).itemsize)
+
+    return Lanes(array.dtype)(array, row, start), generate
+
+
+@_defined
 def pick(typing: Any, array: Any, index: Any) -> Any:
     """``array[index]`` of a contiguous array, where the index is not negative."""
     if not (_is_flat(array) and isinstance(index, types.Integer)):
@@ -171,6 +194,20 @@ def plus_scaled(typing: Any, x: Any, factor: Any, y: Any) -> Any:
 
 
 @_defined
+def minus_scaled(typing: Any, x: Any, factor: Any, y: Any) -> Any:
+    """``x - factor y``, in the order in which it is written."""
+    if not (isinstance(x, Lanes) and y == x and factor == x.dtype):
+        return None
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        factors = _spread(builder, arguments[1], arguments[2].type)
+        scaled = builder.fmul(factors, arguments[2], flags=("contract",))
+        return builder.fsub(arguments[0], scaled, flags=("contract",))
+
+    return x(x, factor, y), generate
+
+
+@_defined
 def plus_product(typing: Any, x: Any, y: Any, z: Any) -> Any:
     """``x + y z``, lane by lane."""
     if not (isinstance(x, Lanes) and x == y == z):
@@ -214,6 +251,23 @@ def larger(typing: Any, x: Any, y: Any) -> Any:
         return _greater(builder, *arguments)
 
     return x(x, y), generate
+
+
+@_defined
+def magnitude(typing: Any, x: Any) -> Any:
+    """``|x|``, lane by lane."""
+    if not isinstance(x, Lanes):
+        return None
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        vector = arguments[0].type
+        bits = ir.VectorType(ir.IntType(x.dtype.bitwidth), x.count)
+        all_but_sign = ir.Constant(bits, [2 ** (x.dtype.bitwidth - 1) - 1] * x.count)
+        return builder.bitcast(
+            builder.and_(builder.bitcast(arguments[0], bits), all_but_sign), vector
+        )
+
+    return x(x), generate
 
 
 @_defined

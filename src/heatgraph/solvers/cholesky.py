@@ -110,7 +110,7 @@ def without_row(factor: Array, inverse: Array, k: int, done: int) -> None:
     for m in range(k, done - 1):
         # Columns of the factor are rows of the other triangle.  The next one was not moved yet.
         column, after = factor[m, m + 1 : done], factor[m + 1, m + 1 : done]
-        size = math.hypot(column[0], after[0])
+        size = math.sqrt(column[0] * column[0] + after[0] * after[0])
         cosine, sine = column[0] / size, after[0] / size
         for p in range(1, column.size):
             turned = cosine * column[p] + sine * after[p]

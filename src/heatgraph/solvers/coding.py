@@ -19,6 +19,19 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from heatgraph.kernels.lanes import (
+    above,
+    fill,
+    lanes,
+    larger,
+    largest,
+    load,
+    load_row,
+    magnitude,
+    minus_scaled,
+    plus_scaled,
+    store,
+)
 from heatgraph.kernels.pool import run_threads
 from heatgraph.solvers.cholesky import continue_factor, solve_lower, solve_upper, without_row
 from heatgraph.solvers.gram import (
@@ -152,8 +165,10 @@ def _code_one(
 ) -> tuple[float, float]:
     q, support, factor = work[0], work[3], work[4]
     n = _list_support(h, support)
+    known = gram[1]
     for k in range(n):
-        know(gram, support[k])
+        if not known[support[k]]:
+            know(gram, support[k])
     if n > FEW and _is_far(gram, work, c, a, h, n):
         n = _keep_strongest(h, support, n)
     if n > factor.shape[0]:
@@ -183,10 +198,13 @@ def _code_one(
 @_comparing
 def _largest(x: Array) -> float:
     """``max |x_j|``."""
-    largest = 0.0
-    for j in range(x.size):
-        largest = max(largest, abs(x[j]))
-    return largest
+    W, several = lanes(x.dtype), fill(0.0)
+    for j in range(0, x.size - W + 1, W):
+        several = larger(several, magnitude(load(x, j)))
+    most = largest(several)
+    for j in range(x.size // W * W, x.size):
+        most = max(most, abs(x[j]))
+    return most
 
 
 @_inside
@@ -237,10 +255,29 @@ def _keep_strongest(h: Array, support: Ints, n: int) -> int:
 @_inside
 def _correlate(gram: Gram, c: Array, h: Array, q: Array, support: Ints, n: int) -> None:
     """``q = c - G h``, afresh; by rows, as G is symmetric and h sparse."""
-    for j in range(q.size):
+    G, K = gram[0], q.size
+    W = lanes(q.dtype)
+    # Some correlations at a time, in registers until all atoms are subtracted.
+    for start in range(0, K - 4 * W + 1, 4 * W):
+        q0, q1 = load(c, start), load(c, start + W)
+        q2, q3 = load(c, start + 2 * W), load(c, start + 3 * W)
+        for k in range(n):
+            j = support[k]
+            x = h[j]
+            q0 = minus_scaled(q0, x, load_row(G, j, start))
+            q1 = minus_scaled(q1, x, load_row(G, j, start + W))
+            q2 = minus_scaled(q2, x, load_row(G, j, start + 2 * W))
+            q3 = minus_scaled(q3, x, load_row(G, j, start + 3 * W))
+        store(q, start, q0)
+        store(q, start + W, q1)
+        store(q, start + 2 * W, q2)
+        store(q, start + 3 * W, q3)
+    for j in range(K // (4 * W) * 4 * W, K):
         q[j] = c[j]
     for k in range(n):
-        subtract(gram, support[k], h[support[k]], q)
+        x, row = h[support[k]], G[support[k]]
+        for j in range(K // (4 * W) * 4 * W, K):
+            q[j] -= x * row[j]
 
 
 @_borrowing
@@ -248,7 +285,8 @@ def _update(gram: Gram, a: Array, h: Array, q: Array, j: int) -> None:
     """Minimise exactly over atom ``j``: soft threshold of ``q_j + G_jj h_j`` at ``a_j / 2``."""
     if h[j] == 0.0 and abs(q[j]) <= 0.5 * a[j]:
         return
-    know(gram, j)
+    if not gram[1][j]:
+        know(gram, j)
     d = diagonal(gram, j)
     if d <= 0.0:
         return
@@ -263,19 +301,13 @@ def _update(gram: Gram, a: Array, h: Array, q: Array, j: int) -> None:
 @_comparing
 def _largest_excess(a: Array, q: Array) -> float:
     """How far the correlations leave [-a/2, a/2]; on the support they are at its ends."""
-    # Four at a time: one after the other, each comparison would wait for the last.
-    w0 = w1 = w2 = w3 = 0.0
-    part = q.size // 4
-    q1, q2, q3 = q[part : 2 * part], q[2 * part : 3 * part], q[3 * part :]
-    a1, a2, a3 = a[part : 2 * part], a[2 * part : 3 * part], a[3 * part :]
-    for j in range(part):
-        w0 = max(w0, abs(q[j]) - 0.5 * a[j])
-        w1 = max(w1, abs(q1[j]) - 0.5 * a1[j])
-        w2 = max(w2, abs(q2[j]) - 0.5 * a2[j])
-        w3 = max(w3, abs(q3[j]) - 0.5 * a3[j])
-    for j in range(4 * part, q.size):
-        w0 = max(w0, abs(q[j]) - 0.5 * a[j])
-    return max(max(w0, w1), max(w2, w3))
+    W, several = lanes(q.dtype), fill(0.0)
+    for j in range(0, q.size - W + 1, W):
+        several = larger(several, minus_scaled(magnitude(load(q, j)), 0.5, load(a, j)))
+    most = largest(several)
+    for j in range(q.size // W * W, q.size):
+        most = max(most, abs(q[j]) - 0.5 * a[j])
+    return most
 
 
 @_borrowing
@@ -285,12 +317,19 @@ def _activate(gram: Gram, a: Array, h: Array, q: Array, support: Ints, n: int, w
     Only those: each one that enters explains its neighbours, and a support of dependent atoms is
     what makes coding slow.  Returns the new size of the support.
     """
-    for j in range(h.size):
-        if abs(q[j]) - 0.5 * a[j] >= ENTRY_SHARE * worst and h[j] == 0.0:
-            _update(gram, a, h, q, j)
-            if h[j] != 0.0:
-                support[n] = j
-                n += 1
+    W, share = lanes(q.dtype), ENTRY_SHARE * worst
+    for start in range(0, h.size, W):
+        # Eight at a time, of which most have nothing to say; each changes the correlations of all.
+        if start + W <= h.size:
+            bar = plus_scaled(fill(share), 0.5, load(a, start))
+            if above(load(q, start), bar) == 0:
+                continue
+        for j in range(start, min(start + W, h.size)):
+            if abs(q[j]) - 0.5 * a[j] >= share and h[j] == 0.0:
+                _update(gram, a, h, q, j)
+                if h[j] != 0.0:
+                    support[n] = j
+                    n += 1
     return n
 
 
