@@ -331,7 +331,7 @@ class TestMissingEntries:
 
 
 def factored(gram: tuple[Any, ...], work: tuple[Any, ...], n: int, done: int) -> int:
-    rows: int = continue_factor(gram, work[3], work[4], work[5], n, done)
+    rows: int = continue_factor(gram, work[1], work[2], work[0][3], n, done)
     return rows
 
 
@@ -348,14 +348,14 @@ class TestFactor:
         work = coder._work(len(G))
         for part in work:
             part[...] = -7  # what is not written must not be read
-        work[3][: support.size] = support
+        work[1][: support.size] = support
         return (G, np.ones(len(G), dtype=np.bool_), np.empty((0, 0))), work
 
     @staticmethod
     def assert_factor(G: Array, support: Array, work: tuple[Any, ...]) -> None:
         n = support.size
         expected = np.linalg.cholesky(G[np.ix_(support, support)])
-        factor, inverse = work[4][:n, :n], work[5][:n]
+        factor, inverse = work[2][:n, :n], work[0][3, :n]
         np.testing.assert_allclose(np.tril(factor), expected, atol=1e-10)
         np.testing.assert_allclose(np.triu(factor), expected.T, atol=1e-10)
         np.testing.assert_allclose(inverse, 1.0 / np.diag(expected), rtol=1e-10)
@@ -378,7 +378,7 @@ class TestFactor:
         A[:, support[place]] = A[:, support[:place]].sum(axis=1)  # at the first place: nothing
         gram, work = self.prepared(A.T @ A, support)
         assert factored(gram, work, 12, 0) == place
-        factor = work[4][: place + 1, :place]  # with the row of what it stopped at
+        factor = work[2][: place + 1, :place]  # with the row of what it stopped at
         before = np.tril(factor[:-1])
         np.testing.assert_allclose(before @ factor[-1], (A.T @ A)[:place, place], atol=1e-10)
 
@@ -394,7 +394,7 @@ class TestFactor:
         stay = np.delete(support, gone)
         n, held = coder._drop_zeros(work, h, 11, done)
         assert (n, held) == (stay.size, done - sum(k < done for k in gone))
-        np.testing.assert_array_equal(work[3][:n], stay)
+        np.testing.assert_array_equal(work[1][:n], stay)
         self.assert_factor(G, stay[:held], work)
         assert factored(gram, work, n, held) == n
         self.assert_factor(G, stay, work)

@@ -113,6 +113,30 @@ def _spread_gradient(
     return gradient
 
 
+@numba.njit(cache=True, nogil=True, fastmath={"contract"})
+def _left(Xhat: Array, Hhat: Array, decay: Array) -> Array:
+    """What sources (M, S, N) leave of the signals (M, N), both in the eigenbasis."""
+    R = Xhat.copy()
+    for m in range(R.shape[0]):
+        own = R[m]
+        for s in range(Hhat.shape[1]):
+            line, left = Hhat[m, s], decay[s]
+            for k in range(own.size):
+                own[k] -= left[k] * line[k]
+    return R
+
+
+@numba.njit(cache=True, nogil=True, fastmath={"contract"})
+def _sizes(H: Array, discount: Array) -> Array:
+    """``sum_m |H_msi|`` (S, N), each term times its discount where there are any."""
+    c = np.zeros(H.shape[1:])
+    for m in range(H.shape[0]):
+        for s in range(H.shape[1]):
+            for i in range(H.shape[2]):
+                c[s, i] += abs(H[m, s, i]) * (discount[m, s, i] if len(discount) else 1.0)
+    return c
+
+
 @dataclass(frozen=True, eq=False)
 class HeatObjective:
     """``||X - sum_s E_s H_s||^2 + alpha sum omega_si |H_sim| + beta ||L||_F^2``.
@@ -152,14 +176,17 @@ class HeatObjective:
     ) -> Moments:
         """The sums over signals at sources ``H`` (S, N, M), each code's penalty discounted."""
         U = D.kernel.U
-        Hhat = U.T @ H
-        Rhat = Xhat - D.synthesis_hat(Hhat)
+        rows = np.ascontiguousarray(H.transpose(2, 0, 1))  # as codes are kept
+        slopes = None if discount is None else np.ascontiguousarray(discount.transpose(2, 0, 1))
+        M, S, N = rows.shape
+        Hhat = (rows.reshape(M * S, N) @ U).reshape(M, S, N)
+        Rhat = _left(np.ascontiguousarray(Xhat.T), Hhat, D.decay)
         if signals.observed is not None:
-            R = np.where(signals.observed, signals.X - U @ D.synthesis_hat(Hhat), 0.0)
-            Rhat = U.T @ R
-        P = Rhat @ Hhat.transpose(0, 2, 1)
-        size = np.abs(H) if discount is None else discount * np.abs(H)
-        return Moments(float(np.vdot(Rhat, Rhat)), P, size.sum(axis=2))
+            explained = (Xhat.T - Rhat) @ U.T
+            Rhat = np.where(signals.observed.T, signals.X.T - explained, 0.0) @ U
+        fit = float(np.vdot(Rhat, Rhat))
+        c = _sizes(rows, np.empty((0, S, N)) if slopes is None else slopes)
+        return Moments(fit, np.matmul(Rhat.T, Hhat.transpose(1, 0, 2)), c)
 
     def value(self, D: Dictionary, w: Array, moments: Moments) -> float:
         sparsity = self.alpha * float(np.vdot(D.omega, moments.c))

@@ -50,9 +50,9 @@ Array = NDArray[np.float64]
 Ints = NDArray[np.intp]
 Bools = NDArray[np.bool_]
 
-# Correlations, a step, a row, the support, the Cholesky factor of its Gram matrix (in both
-# triangles), and one over its diagonal.
-Work = tuple[Array, Array, Array, Ints, Array, Array]
+# Rows: correlations, a step, a row of the Gram matrix, one over the diagonal of the factor; the
+# support; and the Cholesky factor of its Gram matrix (in both triangles).
+Work = tuple[Array, Ints, Array]
 
 ENTRY_SHARE = 0.3  # atoms enter together where their excess is at least this share of the largest
 FEW = 4  # atoms by which codes to start from are judged
@@ -155,15 +155,15 @@ def _code_rows(
 @_compiled
 def _work(K: int) -> Work:
     cap = min(K, NEWTON_MAX)
-    factor, inverse = np.empty((cap, cap)), np.empty(cap)
-    return np.empty(K), np.empty(K), np.empty(K), np.empty(K, np.intp), factor, inverse
+    # Few arrays: compiled code hands each from function to function by its seven parts.
+    return np.empty((4, K)), np.empty(K, np.intp), np.empty((cap, cap))
 
 
 @_borrowing
 def _code_one(
     gram: Gram, work: Work, c: Array, a: Array, energy: float, h: Array, tol: float
 ) -> tuple[float, float]:
-    q, support, factor = work[0], work[3], work[4]
+    q, support, factor = work[0][0], work[1], work[2]
     n = _list_support(h, support)
     known = gram[1]
     for k in range(n):
@@ -201,7 +201,7 @@ def _largest(x: Array) -> float:
     W, several = lanes(x.dtype), fill(0.0)
     for j in range(0, x.size - W + 1, W):
         several = larger(several, magnitude(load(x, j)))
-    most = largest(several)
+    most: float = largest(several)
     for j in range(x.size // W * W, x.size):
         most = max(most, abs(x[j]))
     return most
@@ -223,7 +223,7 @@ def _is_far(gram: Gram, work: Work, c: Array, a: Array, h: Array, n: int) -> boo
 
     At a minimiser the correlations of these atoms are at the bounds.
     """
-    row, support = work[2], work[3]
+    row, support = work[0][2], work[1]
     for k in range(FEW):
         j = support[k * n // FEW]
         gather(gram, j, support, n, row)
@@ -304,7 +304,7 @@ def _largest_excess(a: Array, q: Array) -> float:
     W, several = lanes(q.dtype), fill(0.0)
     for j in range(0, q.size - W + 1, W):
         several = larger(several, minus_scaled(magnitude(load(q, j)), 0.5, load(a, j)))
-    most = largest(several)
+    most: float = largest(several)
     for j in range(q.size // W * W, q.size):
         most = max(most, abs(q[j]) - 0.5 * a[j])
     return most
@@ -343,9 +343,9 @@ def _descend_on_support(
     zero leaves, and the next direction is taken on what is left.  Returns the size of the support
     and how many rows of its Cholesky factor hold: those before an atom that left still do.
     """
-    q, y, support = work[0], work[1], work[3]
+    q, y, support = work[0][0], work[0][1], work[1]
     while n > 0:
-        done = continue_factor(gram, support, work[4], work[5], n, done)
+        done = continue_factor(gram, support, work[2], work[0][3], n, done)
         reach = _direction(gram, work, c, a, h, n, done)
         if done == n and _cross(work, c, a, h, n):
             n, done = _drop_zeros(work, h, n, done)
@@ -375,7 +375,7 @@ def _cross(work: Work, c: Array, a: Array, h: Array, n: int) -> bool:
     first one would solve for all of them again each time.  Written to ``h`` where two or more stop
     and the objective falls; the change is ``d.G d - 2 q.d + sum_j a_j (|h_j + d_j| - |h_j|)``.
     """
-    v, y, d, support, factor, _ = work
+    (v, y, d), support, factor = (work[0][0], work[0][1], work[0][2]), work[1], work[2]
     crossing = 0
     for k in range(n):
         old = h[support[k]]
@@ -411,12 +411,12 @@ def _cross(work: Work, c: Array, a: Array, h: Array, n: int) -> bool:
 @_borrowing
 def _drop_zeros(work: Work, h: Array, n: int, done: int) -> tuple[int, int]:
     """Take every atom at zero off the support: ties bring several there at once."""
-    support = work[3]
+    support = work[1]
     kept = 0
     for k in range(n):
         if h[support[k]] == 0.0:
             if kept < done:
-                without_row(work[4], work[5], kept, done)
+                without_row(work[2], work[0][3], kept, done)
                 done -= 1
         else:
             support[kept] = support[k]
@@ -433,7 +433,8 @@ def _direction(gram: Gram, work: Work, c: Array, a: Array, h: Array, n: int, don
     objective is linear, down to the first sign change.  Its slope has a part of the fit: between
     nearly dependent atoms that is of the size of the penalty's, and decides which of them stays.
     """
-    _, y, row, support, factor, inverse = work
+    y, row, inverse = work[0][1], work[0][2], work[0][3]
+    support, factor = work[1], work[2]
     if done == n:
         for k in range(n):
             j = support[k]

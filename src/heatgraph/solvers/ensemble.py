@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import numba
 import numpy as np
 from numpy.typing import NDArray
 
@@ -141,7 +142,7 @@ def code_signals(
     ``discount`` (M, S N) multiplies the penalty of each code.
     """
     if Xhat is None:
-        Xhat = D.kernel.U.T @ signals.X
+        Xhat = (signals.X.T @ D.kernel.U).T
     masked = signals.observed is not None
     return code(
         D.kernel.gram(D.tau) if gram is None else gram,
@@ -205,9 +206,16 @@ def energy_of(signals: Signals) -> float:
 
 def contrasts_of(gram: Array, candidates: CandidateEdges) -> tuple[Array, float]:
     """The squared distances between nodes and the energy, from the products of their rows."""
-    i, j, energy = candidates.i, candidates.j, np.diag(gram)
-    contrasts = np.maximum(energy[i] + energy[j] - 2.0 * gram[i, j], 0.0)
-    return contrasts, float(energy.sum())
+    return _contrasts(gram, candidates.i, candidates.j), float(np.trace(gram))
+
+
+@numba.njit(cache=True, nogil=True, fastmath=False)
+def _contrasts(gram: Array, i: NDArray[np.intp], j: NDArray[np.intp]) -> Array:
+    contrasts = np.empty(i.size)
+    for e in range(i.size):
+        apart = gram[i[e], i[e]] + gram[j[e], j[e]] - 2.0 * gram[i[e], j[e]]
+        contrasts[e] = max(apart, 0.0)
+    return contrasts
 
 
 def _sizes(D: Dictionary, codes: Array) -> Array:
@@ -273,7 +281,7 @@ class LocalSignals:
         gram: Array,
     ) -> tuple[Array, Moments]:
         """The sources of all signals at once, and their sums."""
-        Xhat = D.kernel.U.T @ self.signals.X
+        Xhat = (self.signals.X.T @ D.kernel.U).T
         coding = code_signals(
             D,
             self.signals,
@@ -296,7 +304,7 @@ class LocalSignals:
     ) -> Moments:
         """The moments at codes, the penalty of each discounted."""
         if Xhat is None:
-            Xhat = D.kernel.U.T @ self.signals.X
+            Xhat = (self.signals.X.T @ D.kernel.U).T
         H = as_sources(codes, D.tau.size)
         slopes = None if discount is None else as_sources(discount, D.tau.size)
         return objective.moments(D, self.signals, H, Xhat, slopes)

@@ -132,14 +132,16 @@ def _metric(objective: Objective, ensemble: Ensemble, n_scales: int) -> Array:
     opposite directions: the curvature of the fit goes with the sum of its square over the signals.
     """
     contrasts, energy = ensemble.contrasts(objective.candidates)
-    there = contrasts > 0.0
-    if not there.any():
+    there = contrasts[contrasts > 0.0]
+    if not there.size:
         return np.ones(contrasts.size + n_scales)
-    typical = np.median(contrasts[there])
-    bends = np.append(
-        POWER * np.log2(np.maximum(contrasts / typical, FLATTEST)),
-        np.full(n_scales, np.log2(OF_SCALES) + 0.5 * np.log2(energy / typical)),
-    )
+    half = there.size // 2
+    there.partition((half - 1, half) if there.size % 2 == 0 else half)
+    typical = there[half] if there.size % 2 else 0.5 * (there[half - 1] + there[half])
+    bends = np.empty(contrasts.size + n_scales)
+    np.log2(np.maximum(contrasts / typical, FLATTEST), out=bends[: contrasts.size])
+    bends[: contrasts.size] *= POWER
+    bends[contrasts.size :] = np.log2(OF_SCALES) + 0.5 * np.log2(energy / typical)
     metric: Array = np.exp2(np.rint(STEPS * bends) / STEPS)
     return metric
 
