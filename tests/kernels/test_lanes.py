@@ -13,7 +13,10 @@ from heatgraph.kernels.lanes import (
     larger,
     largest,
     load,
+    load_row,
+    magnitude,
     minus,
+    minus_scaled,
     pick,
     plus,
     plus_product,
@@ -32,6 +35,8 @@ def _every_operation(x, y, factor, out):
     store(out, 2 * W, plus_scaled(a, factor, b))
     store(out, 3 * W, plus_product(fill(factor), a, b))
     store(out, 4 * W, larger(a, b))
+    store(out, 5 * W, minus_scaled(a, factor, b))
+    store(out, 6 * W, magnitude(a))
     return total(a), largest(b), pick(x, 2), above(a, b)
 
 
@@ -40,16 +45,31 @@ def test_operations(dtype):
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(2, 20)).astype(dtype)
     W = lanes(np.dtype(dtype))
-    out, factor = np.full(5 * W + 2, 7.0, dtype), dtype(0.3)
+    out, factor = np.full(7 * W + 2, 7.0, dtype), dtype(0.3)
     *found, exceeding = _every_operation(x, y, factor, out)
     a, b = x[3 : 3 + W], y[1 : 1 + W]
     expected = [a + b, a - b, a + factor * b, factor + a * b, np.maximum(a, b)]
+    expected += [a - factor * b, np.abs(a)]
     tol = 4.0 * float(np.finfo(dtype).eps)
-    np.testing.assert_allclose(out[: 5 * W], np.concatenate(expected), atol=tol)
-    np.testing.assert_array_equal(out[5 * W :], 7.0)  # what is beyond is left alone
+    np.testing.assert_allclose(out[: 7 * W], np.concatenate(expected), atol=tol)
+    np.testing.assert_array_equal(out[7 * W :], 7.0)  # what is beyond is left alone
     assert found == pytest.approx([a.sum(), b.max(), x[2]], abs=10 * tol)
     assert [exceeding >> k & 1 for k in range(W)] == (np.abs(a) > b).tolist()
     assert exceeding >> W == 0
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_a_part_of_a_row(dtype):
+    @numba.njit(fastmath=False)
+    def part(matrix, row, start, out):
+        store(out, 0, load_row(matrix, row, start))
+
+    W = lanes(np.dtype(dtype))
+    matrix, out = np.arange(3 * 25, dtype=dtype).reshape(3, 25), np.empty(W, dtype)
+    part(matrix, 1, 7, out)
+    assert out.tolist() == matrix[1, 7 : 7 + W].tolist()
+    with pytest.raises(TypingError):
+        part(matrix.T, 1, 7, out)
 
 
 def test_as_many_lanes_as_a_register_holds():

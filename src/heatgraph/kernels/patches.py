@@ -195,8 +195,8 @@ def columns_gradient(
     """Add the gradient of ``sum_s sum_i <P_is, [p_s(L(w))]_i>`` to ``g``, i over ``nodes``.
 
     ``P`` (S, rows + 1, W) are the slopes of a function in the entries of the columns, zero in the
-    last row and beyond the nodes.  ``modes[k, s]`` grows by ``sum_i <P_is, [T_k]_i>``.  ``lent``,
-    of `gradient_size`, is to work on.
+    last row and beyond the nodes.  ``modes[k, s]`` grows by ``sum_i <P_is, [T_k]_i>``.  ``lent``
+    is to work on: with ``P``, `gradient_size` numbers.
     """
     K, W = c.shape[0] - 1, lanes(lent.dtype)
     n = rows.size + 1

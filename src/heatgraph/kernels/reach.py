@@ -34,7 +34,6 @@ Edges = tuple[Ints, NDArray[np.int32], Ints]
 # numbers of any kind, whether heat spreads from it, which one it is; and -1, to be left so.
 Lent = tuple[Block, Block, Block, NDArray[np.bool_], Ints, NDArray[np.int32]]
 
-SPREADS = 1.0  # of the threshold, from which on a row heats its neighbours
 JOINED = 0.03  # heat of a row, from which on the other ends of its candidate edges are rows too
 PATCHES = 4  # whose heat is followed at once, each in as many parts as there are lanes for
 LEFT = np.iinfo(np.int32).max  # no patch yet, but too few neighbours left for one of its own
@@ -152,8 +151,8 @@ def reached_rows(
     of more than ``most`` rows the hottest are kept.  ``first`` is the smallest scale.
 
     Explicit Euler steps of ``u' = -L u`` so short that nothing turns negative, from one at every
-    node, a few nodes together, so that each column is less.  Only rows near the threshold or above
-    it spread any further.
+    node, a few nodes together, so that each column is less.  Only rows above the threshold spread
+    any further.
 
     What a candidate edge of a hot row would bring is seen only if its other end is a row, too.
 
@@ -177,7 +176,7 @@ def reached_rows(
     heat, cooled = u, v
     for now in range(n_steps):
         for k in range(n):
-            if spreads[k] or largest(load(hottest, k * W)) <= SPREADS * threshold:
+            if spreads[k] or largest(load(hottest, k * W)) <= threshold:
                 continue
             spreads[k] = True
             i = touched[k]

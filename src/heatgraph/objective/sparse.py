@@ -116,18 +116,16 @@ class SparseMoments:
 
 
 class _Workspace(local):
-    """Memory that a thread keeps from one patch to the next."""
+    """Memory that a thread keeps from one group of patches to the next."""
 
     def __init__(self) -> None:
         self.lent: Block = np.empty(0)
-        self.position = np.empty(0, np.int32)
 
     def take(self, size: int, N: int, dtype: Any) -> tuple[Block, NDArray[np.int32]]:
+        """Numbers to work on, and -1 for every node."""
         if self.lent.size < size or self.lent.dtype != dtype:
             self.lent = aligned(size, dtype)
-        if self.position.size != N:
-            self.position = np.full(N, -1, np.int32)
-        return self.lent, self.position
+        return self.lent, np.full(N, -1, np.int32)
 
 
 _workspace = _Workspace()

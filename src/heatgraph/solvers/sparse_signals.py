@@ -205,6 +205,8 @@ class SparseSignals:
             raise ValueError("its codes do not fit the signals")
         if where.size and not 0 <= where.min() <= where.max() < n_atoms:
             raise ValueError(f"its codes name atoms that are not among the {n_atoms}")
+        if (np.diff(codes.signal * n_atoms + where) <= 0).any():
+            raise ValueError("its codes name an atom twice, or not in their order")
         return codes
 
 

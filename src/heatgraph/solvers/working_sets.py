@@ -86,7 +86,7 @@ def lend(N: int, K: int, n_regions: int, dtype: Any) -> Lent:
 def residual_block(
     atoms: SparseAtoms, indptr: Ints, where: Ints, what: Array, observed: Bools, R: Block
 ) -> None:
-    """Subtract what codes explain from signals ``R`` (W, N) where these were observed.
+    """Subtract what codes explain from signals ``R`` (M, N) where these were observed.
 
     Those of signal ``m`` are ``what[indptr[m]:indptr[m + 1]]``, at the atoms ``where[...]``.
     """
@@ -105,15 +105,15 @@ def _subtract(atoms: SparseAtoms, k: int, h: float, m: int, observed: Bools, r: 
 
 @_compiled
 def side_by_side(R: Block, left: Block) -> None:
-    """Signals (W, N) as the columns of ``left`` (N, T), zeros beyond them."""
-    W, N = R.shape
+    """Signals (M, N) as the columns of ``left`` (N, T), zeros beyond them."""
+    M, N = R.shape
     # A few rows at a time, so that each cache line is read once.
     for first in range(0, N, TILE):
         last = min(first + TILE, N)
-        for m in range(W):
+        for m in range(M):
             for i in range(first, last):
                 left[i, m] = R[m, i]
-        for m in range(W, TOGETHER):
+        for m in range(M, TOGETHER):
             for i in range(first, last):
                 left[i, m] = 0
 
@@ -155,40 +155,41 @@ def code_block(
     lent: Lent,
     R: Block,
 ) -> tuple[Ints, Ints, Array]:
-    """The sources of signals ``X`` (W, N), starting from codes as in `residual_block`.
+    """The sources of signals ``X`` (M, N), starting from codes as in `residual_block`.
+
+    Those of a signal are ascending, here and in what is returned: how many every signal has, where
+    they are, and what; ``R`` (M, N) is what they leave.
 
     ``a`` (K, 1 or T) are the penalties, ``region`` (K,) says which atoms are neighbours.  A signal
     is done once no correlation leaves the set where its codes are optimal by more than ``tol``,
-    relative to the largest penalty, and than rounding, relative to the size of the signal.
-    Atoms are let in ``rounds`` times at most.
-    Returns how many codes every signal has, where they are, and what; ``R`` (W, N) is left.
+    relative to the largest penalty, and than rounding, relative to the size of the signal; atoms
+    are let in ``rounds`` times at most.
     """
-    W = X.shape[0]
+    M = X.shape[0]
     H, active = lent.H, lent.active
     R[:] = X
     residual_block(atoms, indptr, where, what, observed, R)
-    n_active, least = np.zeros(W, np.int64), np.full(TOGETHER, np.inf)
-    for m in range(W):
+    n_active, least = np.zeros(M, np.int64), np.full(TOGETHER, np.inf)
+    for m in range(M):
         for p in range(indptr[m], indptr[m + 1]):
             if what[p] != 0.0:
                 H[m, where[p]] = what[p]
                 active[m, n_active[m]] = where[p]
                 n_active[m] += 1
         least[m] = ROUNDING * np.sqrt(_energy(X[m]))
-    for s in range(a.shape[1]):
-        largest = 0.0
-        for k in range(a.shape[0]):
-            largest = max(largest, float(a[k, s]))
-        for m in range(W):
-            if m == s or a.shape[1] == 1:
-                least[m] += 0.5 * tol * largest
+    largest = np.zeros(a.shape[1])
+    for k in range(a.shape[0]):
+        for s in range(a.shape[1]):
+            largest[s] = max(largest[s], float(a[k, s]))
+    for m in range(M):
+        least[m] += 0.5 * tol * largest[m if a.shape[1] > 1 else 0]
     for _ in range(rounds):
         side_by_side(R, lent.left)
         correlate_block(atoms, lent.left, lent.Q)
         if not _let_in(atoms, region, a, observed, least, n_active, lent, R):
             break
     at, found, n = np.empty(n_active.sum(), np.int64), np.empty(n_active.sum()), 0
-    for m in range(W):
+    for m in range(M):
         for p in range(n_active[m]):
             k = active[m, p]
             at[n], found[n] = k, H[m, k]
