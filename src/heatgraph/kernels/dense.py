@@ -9,6 +9,8 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from heatgraph.kernels.lanes import aligned
+
 __all__ = ["DenseHeat", "divided_difference_sum"]
 
 Array = NDArray[np.float64]
@@ -54,7 +56,7 @@ class DenseHeat:
     def gram(self, tau: Array) -> Array:
         """``D^T D`` (S N, S N): block (s, t) is ``exp(-(tau_s + tau_t) L)``."""
         N, S = self.n_nodes, len(tau)
-        G = np.empty((S * N, S * N))
+        G = aligned((S * N) ** 2, np.float64).reshape(S * N, S * N)
         for s in range(S):
             for t in range(s, S):
                 half = self.U * np.exp(-0.5 * (tau[s] + tau[t]) * self.lam)
@@ -90,14 +92,19 @@ def divided_difference_sum(lam: Array, t: Array, P: Array) -> Array:
     whose series needs eight terms where d <= 1: nothing overflows, ties are exact, and the
     difference of the two exponentials is only taken where it loses no digits (d > 1).
     """
-    K = np.zeros((lam.size, lam.size))
-    for ts, Ps in zip(t, P, strict=True):
-        _add_divided_difference(K, lam, float(ts), Ps)
-    _mirror(K)
-    return K
+    return _divided_difference_sum(lam, t, P)
 
 
 _compiled = numba.njit(cache=True, nogil=True, fastmath={"contract"})
+
+
+@_compiled
+def _divided_difference_sum(lam: Array, t: Array, P: Array) -> Array:
+    K = np.zeros((lam.size, lam.size))
+    for s in range(t.size):
+        _add_divided_difference(K, lam, t[s], P[s])
+    _mirror(K)
+    return K
 
 
 @_compiled

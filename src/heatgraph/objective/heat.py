@@ -189,10 +189,22 @@ class HeatObjective:
         return Moments(fit, np.matmul(Rhat.T, Hhat.transpose(1, 0, 2)), c)
 
     def value(self, D: Dictionary, w: Array, moments: Moments) -> float:
-        sparsity = self.alpha * float(np.vdot(D.omega, moments.c))
-        return moments.fit + sparsity + self.spread(w)[0]
+        return self._of_signals(D, moments) + self.spread(w)[0]
 
     def gradient_w(self, D: Dictionary, w: Array, moments: Moments) -> Array:
+        gradient: Array = self._slopes(D, moments) + self.spread(w)[1]
+        return gradient
+
+    def evaluate(self, D: Dictionary, w: Array, moments: Moments) -> tuple[float, Array]:
+        """The value and the gradient in the weights."""
+        spread, slopes = self.spread(w)
+        slopes += self._slopes(D, moments)
+        return self._of_signals(D, moments) + spread, slopes
+
+    def _of_signals(self, D: Dictionary, moments: Moments) -> float:
+        return moments.fit + self.alpha * float(np.vdot(D.omega, moments.c))
+
+    def _slopes(self, D: Dictionary, moments: Moments) -> Array:
         """``grad_L Z = sum_s grad_L tr(A_s exp(-tau_s L))`` with ``A_s = -2 R H_s^T`` held."""
         K = divided_difference_sum(D.kernel.lam, D.tau, moments.P)
         K *= -2.0
@@ -200,9 +212,7 @@ class HeatObjective:
         if extra is not None:
             K += self.alpha * divided_difference_sum(D.kernel.lam, *extra)
         # Of the two triangles, equal but for rounding, the candidates read one.
-        gradient = self.candidates.adjoint(D.kernel.from_eigenbasis(K))
-        gradient += self.spread(w)[1]
-        return gradient
+        return self.candidates.adjoint(D.kernel.from_eigenbasis(K))
 
     def gradient_tau(self, D: Dictionary, moments: Moments) -> Array:
         """``dZ / d tau_s = 2 tr(R^T L E_s H_s)``, plus the penalty's part."""

@@ -279,9 +279,19 @@ class SparseObjective:
     def spread(self, w: Array) -> tuple[float, Array]:
         return spread(self.candidates, self.beta, w)
 
+    def evaluate(
+        self, D: SparseDictionary, w: Array, moments: SparseMoments
+    ) -> tuple[float, Array]:
+        """The value and the gradient in the weights."""
+        spread, slopes = self.spread(w)
+        slopes += moments.gradient
+        return self._of_signals(D, moments) + spread, slopes
+
+    def _of_signals(self, D: SparseDictionary, moments: SparseMoments) -> float:
+        return moments.fit + self.alpha * float(np.vdot(D.omega, moments.c))
+
     def value(self, D: SparseDictionary, w: Array, moments: SparseMoments) -> float:
-        sparsity = self.alpha * float(np.vdot(D.omega, moments.c))
-        return moments.fit + sparsity + self.spread(w)[0]
+        return self._of_signals(D, moments) + self.spread(w)[0]
 
     def gradient_w(self, D: SparseDictionary, w: Array, moments: SparseMoments) -> Array:
         gradient: Array = moments.gradient + self.spread(w)[1]

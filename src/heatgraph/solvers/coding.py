@@ -142,11 +142,11 @@ def _code_rows(
     tol: float,
 ) -> None:
     work = _work(a.shape[1])
-    everything, nothing = np.ones(a.shape[1], np.bool_), np.empty((0, 0))
+    whole = (G, np.ones(a.shape[1], np.bool_), np.empty((0, 0)))
     for m in range(C.shape[0]):
         bounds = a[m if a.shape[0] > 1 else 0]
-        gram = (G, everything, nothing)
-        if not np.all(observed[m]):
+        gram = whole
+        if observed.shape[1] > 0 and not np.all(observed[m]):
             # The Gram matrix of the observed rows alone, filled a row at a time as atoms enter.
             gram = (np.empty_like(G), np.zeros(a.shape[1], np.bool_), D[observed[m]])
         report[m] = _code_one(gram, work, C[m], bounds, energy[m], h[m], tol)

@@ -60,10 +60,10 @@ class _Reduced:
         w, tau = self.split(x)
         D = self.objective.dictionary(w, tau)
         codes, moments = self.ensemble.code(self.objective, D, codes, self.discount)
-        gradient = self.objective.gradient_w(D, w, moments)
+        value, gradient = self.objective.evaluate(D, w, moments)
         if self.learn_scales:
             gradient = np.append(gradient, self.objective.gradient_tau(D, moments))
-        return Evaluation(self.objective.value(D, w, moments), gradient, codes)
+        return Evaluation(value, gradient, codes)
 
 
 def solve_heat(
