@@ -141,3 +141,8 @@ class TestAdjointDerivative:
             )
             size = max(1.0, np.linalg.norm(G))
             assert np.sum(G * V) == pytest.approx(expected, rel=1e-10, abs=1e-12 * size)
+
+
+def test_as_many_times_as_matrices():
+    with pytest.raises(ValueError, match="2 times, and 1"):
+        divided_difference_sum(np.arange(3.0), np.ones(2), np.ones((1, 3, 3)))

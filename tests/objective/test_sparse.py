@@ -205,3 +205,17 @@ def test_heat_everywhere_is_no_certificate(monkeypatch):
     codes, moments = ensemble.code(objective, D, ensemble.silence(D.n_atoms), None)
     prices = price(objective, D, w, moments, ensemble.factors(D, codes), tol=0.0, most=2)
     assert np.isnan(prices.gap)
+
+
+@pytest.mark.parametrize("atoms", ["raw", "unit"])
+def test_value_and_gradient_together_are_those_alone(atoms):
+    w, *engines = both(atoms)
+    for objective, ensemble in engines:
+        D = objective.dictionary(w, TAU)
+        _, moments = ensemble.code(objective, D, ensemble.silence(D.n_atoms), None)
+        value, gradient = objective.evaluate(D, w, moments)
+        assert value == objective.value(D, w, moments)
+        assert (gradient == objective.gradient_w(D, w, moments)).all()
+        # Nothing that was handed over is written to.
+        assert objective.evaluate(D, w, moments)[0] == value
+        assert (objective.evaluate(D, w, moments)[1] == gradient).all()

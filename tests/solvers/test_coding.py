@@ -331,7 +331,7 @@ class TestMissingEntries:
 
 
 def factored(gram: tuple[Any, ...], work: tuple[Any, ...], n: int, done: int) -> int:
-    rows: int = continue_factor(gram, work[1], work[2], work[0][3], n, done)
+    rows: int = continue_factor(gram[0], work[1], work[2], work[0][3], n, done)
     return rows
 
 
@@ -430,3 +430,17 @@ class TestStarts:
         c = problem.X[m] @ problem.D
         assert coder._is_far(gram, work, c, a, h, support.size) == (times > 1.0)
         assert not coder._is_far(gram, work, c, 0.0 * a, h, support.size)
+
+
+@pytest.mark.parametrize("K", [1, 7, 8, 9, 31, 32, 33, 65])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_any_number_of_atoms_in_any_order_of_memory(K, order):
+    rng = np.random.default_rng(K)
+    D = rng.normal(size=(80, K))
+    X = rng.normal(size=(5, 80))
+    G, C = np.array(D.T @ D, order=order), np.array(X @ D, order=order)
+    a = rng.uniform(5.0, 20.0, size=K)
+    found = code(G, C, a, (X**2).sum(axis=1), np.zeros((5, K)), tol=1e-12)
+    slope = 2.0 * (X - found.h @ D.T) @ D
+    assert (np.abs(slope) <= a + 1e-9).all()
+    assert slope[found.h != 0.0] == pytest.approx((a * np.sign(found.h))[found.h != 0.0])

@@ -57,9 +57,10 @@ class DenseHeat:
         """``D^T D`` (S N, S N): block (s, t) is ``exp(-(tau_s + tau_t) L)``."""
         N, S = self.n_nodes, len(tau)
         G = aligned((S * N) ** 2, np.float64).reshape(S * N, S * N)
+        halves = self.decay(0.5 * np.add.outer(tau, tau))
         for s in range(S):
             for t in range(s, S):
-                half = self.U * np.exp(-0.5 * (tau[s] + tau[t]) * self.lam)
+                half = self.U * halves[s, t]
                 block = G[s * N : (s + 1) * N, t * N : (t + 1) * N]
                 np.matmul(half, half.T, out=block)
                 if t > s:
@@ -92,6 +93,8 @@ def divided_difference_sum(lam: Array, t: Array, P: Array) -> Array:
     whose series needs eight terms where d <= 1: nothing overflows, ties are exact, and the
     difference of the two exponentials is only taken where it loses no digits (d > 1).
     """
+    if len(t) != len(P):
+        raise ValueError(f"there are {len(t)} times, and {len(P)} matrices.")
     return _divided_difference_sum(lam, t, P)
 
 

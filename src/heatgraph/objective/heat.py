@@ -98,19 +98,22 @@ class Moments:
 
 def spread(candidates: CandidateEdges, beta: float, w: Array) -> tuple[float, Array]:
     """``beta ||L||_F^2 = beta (2 ||w||^2 + ||deg||^2)`` and its gradient in ``w``."""
-    degrees = candidates.degrees(w)
-    value = beta * (2.0 * float(w @ w) + float(degrees @ degrees))
-    return value, _spread_gradient(candidates.i, candidates.j, beta, w, degrees)
+    return _spread(candidates.n_nodes, candidates.i, candidates.j, beta, w)
 
 
-@numba.njit(cache=True, nogil=True, fastmath=False)
-def _spread_gradient(
-    i: NDArray[np.intp], j: NDArray[np.intp], beta: float, w: Array, degrees: Array
-) -> Array:
-    gradient = np.empty(w.size)
+@numba.njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
+def _spread(
+    n_nodes: int, i: NDArray[np.intp], j: NDArray[np.intp], beta: float, w: Array
+) -> tuple[float, Array]:
+    degrees, gradient = np.zeros(n_nodes), np.empty(w.size)
+    square = 0.0
     for e in range(w.size):
+        degrees[i[e]] += w[e]
+        degrees[j[e]] += w[e]
+    for e in range(w.size):
+        square += w[e] * w[e]
         gradient[e] = beta * (4.0 * w[e] + 2.0 * (degrees[i[e]] + degrees[j[e]]))
-    return gradient
+    return beta * (2.0 * square + np.dot(degrees, degrees)), gradient
 
 
 @numba.njit(cache=True, nogil=True, fastmath={"contract"})

@@ -10,7 +10,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from heatgraph.solvers.gram import Gram, compiled_with, diagonal, gather
+from heatgraph.solvers.gram import compiled_with, gather
 
 __all__ = ["continue_factor", "solve_lower", "solve_upper", "without_row"]
 
@@ -30,7 +30,7 @@ _inside = compiled_with(nrt=False, fastmath={"contract", "nsz"}, inside=True)
 
 @_borrowing
 def continue_factor(
-    gram: Gram, support: Ints, factor: Array, inverse: Array, n: int, done: int
+    G: Array, support: Ints, factor: Array, inverse: Array, n: int, done: int
 ) -> int:
     """Continue the Cholesky factor of ``G_AA`` from row ``done``; stop at an unsafe pivot.
 
@@ -38,23 +38,23 @@ def continue_factor(
     triangles are kept, so that every loop runs along rows.
     """
     for k in range(done, n):
-        gather(gram, support[k], support, k + 1, factor[k])
+        gather(G, support[k], support, k + 1, factor[k])
     first = 0
     while first + COLUMNS < n:
         for k in range(max(first, done), first + COLUMNS):
-            if not _new_row(gram, support, factor, inverse, first, k):
+            if not _new_row(G, support, factor, inverse, first, k):
                 return k
         for k in range(max(first + COLUMNS, done), n):
             _take_out(factor, inverse, first, k)
         first += COLUMNS
     for k in range(max(first, done), n):
-        if not _new_row(gram, support, factor, inverse, first, k):
+        if not _new_row(G, support, factor, inverse, first, k):
             return k
     return n
 
 
 @_inside
-def _new_row(gram: Gram, support: Ints, factor: Array, inverse: Array, first: int, k: int) -> bool:
+def _new_row(G: Array, support: Ints, factor: Array, inverse: Array, first: int, k: int) -> bool:
     """The last columns, from ``first`` on, of row ``k``; False at an unsafe pivot."""
     pivot = factor[k, k]
     for m in range(first, k):
@@ -64,7 +64,7 @@ def _new_row(gram: Gram, support: Ints, factor: Array, inverse: Array, first: in
         pivot -= x * x
         for p in range(m + 1, k):
             factor[k, p] -= x * factor[m, p]
-    if pivot <= DEPENDENT * diagonal(gram, support[k]):
+    if pivot <= DEPENDENT * G[support[k], support[k]]:
         return False
     factor[k, k] = np.sqrt(pivot)
     inverse[k] = 1.0 / factor[k, k]

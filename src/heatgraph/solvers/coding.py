@@ -38,7 +38,6 @@ from heatgraph.solvers.gram import (
     FASTMATH,
     Gram,
     compiled_with,
-    diagonal,
     gather,
     know,
     subtract,
@@ -109,6 +108,7 @@ def code(
     D, observed : (N, K) dictionary and (M, N) mask, where entries are missing.
     n_threads : signals are independent, so any number of threads gives the same bits.
     """
+    G, C = (np.ascontiguousarray(x, dtype=np.float64) for x in (G, C))
     h = np.array(start, dtype=np.float64, order="C")
     # A row for all signals or one for each, in one kind of array: every other is compiled anew.
     a = np.array(a, dtype=np.float64, order="C", ndmin=2)
@@ -223,10 +223,10 @@ def _is_far(gram: Gram, work: Work, c: Array, a: Array, h: Array, n: int) -> boo
 
     At a minimiser the correlations of these atoms are at the bounds.
     """
-    row, support = work[0][2], work[1]
+    G, row, support = gram[0], work[0][2], work[1]
     for k in range(FEW):
         j = support[k * n // FEW]
-        gather(gram, j, support, n, row)
+        gather(G, j, support, n, row)
         q = c[j]
         for m in range(n):
             q -= row[m] * h[support[m]]
@@ -287,7 +287,7 @@ def _update(gram: Gram, a: Array, h: Array, q: Array, j: int) -> None:
         return
     if not gram[1][j]:
         know(gram, j)
-    d = diagonal(gram, j)
+    d = gram[0][j, j]
     if d <= 0.0:
         return
     z = q[j] + d * h[j]
@@ -345,8 +345,8 @@ def _descend_on_support(
     """
     q, y, support = work[0][0], work[0][1], work[1]
     while n > 0:
-        done = continue_factor(gram, support, work[2], work[0][3], n, done)
-        reach = _direction(gram, work, c, a, h, n, done)
+        done = continue_factor(gram[0], support, work[2], work[0][3], n, done)
+        reach = _direction(gram[0], work, c, a, h, n, done)
         if done == n and _cross(work, c, a, h, n):
             n, done = _drop_zeros(work, h, n, done)
             continue
@@ -425,7 +425,7 @@ def _drop_zeros(work: Work, h: Array, n: int, done: int) -> tuple[int, int]:
 
 
 @_borrowing
-def _direction(gram: Gram, work: Work, c: Array, a: Array, h: Array, n: int, done: int) -> float:
+def _direction(G: Array, work: Work, c: Array, a: Array, h: Array, n: int, done: int) -> float:
     """Write the step to take on the support into ``y``; return how far it may go.
 
     Where the atoms are independent: the step to the minimiser with the signs held, of length 1.
@@ -454,7 +454,7 @@ def _direction(gram: Gram, work: Work, c: Array, a: Array, h: Array, n: int, don
     for k in range(done + 1):
         j = support[k]
         q = c[j]
-        gather(gram, j, support, n, row)
+        gather(G, j, support, n, row)
         for m in range(n):
             q -= row[m] * h[support[m]]
         slope += (a[j] * np.sign(h[j]) - 2.0 * q) * y[k]

@@ -12,7 +12,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["FASTMATH", "Gram", "compiled_with", "diagonal", "gather", "know", "subtract"]
+__all__ = ["FASTMATH", "Gram", "compiled_with", "gather", "know", "subtract"]
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.intp]
@@ -57,14 +57,7 @@ def subtract(gram: Gram, j: int, step: float, q: Array) -> None:
 
 
 @_borrowing
-def gather(gram: Gram, j: int, support: Ints, n: int, out: Array) -> None:
+def gather(G: Array, j: int, support: Ints, n: int, out: Array) -> None:
     """``out[k] = G[j, support[k]]`` for the first ``n`` of the support."""
-    G = gram[0]
     for k in range(n):
         out[k] = G[j, support[k]]
-
-
-@_borrowing
-def diagonal(gram: Gram, j: int) -> float:
-    """``G_jj``."""
-    return gram[0][j, j]  # type: ignore[no-any-return]
