@@ -307,6 +307,8 @@ def _minimise_model(
         if curvature > 0.0:
             length = moved / curvature
         _advance(trial, y, slope, d, S, Y, metric, inverse, s * bent, s, sigma, length)
+        if curvature <= 0.0:
+            break  # the model is convex but for rounding, which would take it ever further
     return project_valid(y, n, total)
 
 
