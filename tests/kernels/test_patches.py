@@ -170,12 +170,10 @@ def test_entries_below_the_least_are_left_out_but_for_the_diagonal(setting):
     assert (where == np.repeat(nodes, 2)).all()
 
 
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_many_patches_are_as_each_of_them(setting, dtype):
-    layout, w, _, _ = setting
-    A = layout.operator(w, dtype)
-    n, W = layout.n_nodes, lanes(np.dtype(dtype))
-    number = make_patches(A.indptr, A.indices, -A.values, W)
+def test_many_patches_are_as_each_of_them(setting):
+    layout, _, _, A = setting
+    n, dtype = layout.n_nodes, A.values.dtype
+    number = make_patches(A.indptr, A.indices, -A.values, WIDTH)
     nodes, starts = np.argsort(number, kind="stable"), np.append(0, np.cumsum(np.bincount(number)))
     count = starts.size - 1
     assert count > PATCHES
@@ -199,7 +197,7 @@ def test_many_patches_are_as_each_of_them(setting, dtype):
     assert patches.n_patches == count
     p = heat_polynomial(TAU, 1.0 / A.inverse, 1e-6)
     position, lent = np.full(n, -1, np.int32), aligned(columns_size(n, 2, dtype), dtype)
-    c = p.c.astype(dtype)
+    c = p.c
     counts, where, values = columns_of(A, patches, np.arange(count), c, 1e-3, position, lent)
     alone = [
         heat_columns(A, patches.nodes_of(k), patches.rows_of(k), c, 1e-3, position, lent)
