@@ -118,12 +118,11 @@ def load_row(typing: Any, array: Any, row: Any, start: Any) -> Any:
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         kind = signature.args[0]
-        matrix = context.make_array(kind)(context, builder, arguments[0])
         row, start = (_start(context, builder, signature.args[k], arguments[k]) for k in (1, 2))
-        width = builder.extract_value(matrix.shape, 1)
-        at = builder.gep(matrix.data, [builder.add(builder.mul(row, width), start)])
-        vector = context.get_value_type(Lanes(kind.dtype)).as_pointer()
-        return builder.load(builder.bitcast(at, vector), align=np.dtype(str(array.dtype)).itemsize)
+        shape = context.make_array(kind)(context, builder, arguments[0]).shape
+        at = builder.add(builder.mul(row, builder.extract_value(shape, 1)), start)
+        place = _place(context, builder, kind, arguments[0], at)
+        return builder.load(place, align=np.dtype(str(array.dtype)).itemsize)
 
     return Lanes(array.dtype)(array, row, start), generate
 

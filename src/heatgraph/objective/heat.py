@@ -98,18 +98,14 @@ class Moments:
 
 def spread(candidates: CandidateEdges, beta: float, w: Array) -> tuple[float, Array]:
     """``beta ||L||_F^2 = beta (2 ||w||^2 + ||deg||^2)`` and its gradient in ``w``."""
-    return _spread(candidates.n_nodes, candidates.i, candidates.j, beta, w)
+    return _spread(candidates.i, candidates.j, beta, w, candidates.degrees(w))
 
 
 @numba.njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
 def _spread(
-    n_nodes: int, i: NDArray[np.intp], j: NDArray[np.intp], beta: float, w: Array
+    i: NDArray[np.intp], j: NDArray[np.intp], beta: float, w: Array, degrees: Array
 ) -> tuple[float, Array]:
-    degrees, gradient = np.zeros(n_nodes), np.empty(w.size)
-    square = 0.0
-    for e in range(w.size):
-        degrees[i[e]] += w[e]
-        degrees[j[e]] += w[e]
+    gradient, square = np.empty(w.size), 0.0
     for e in range(w.size):
         square += w[e] * w[e]
         gradient[e] = beta * (4.0 * w[e] + 2.0 * (degrees[i[e]] + degrees[j[e]]))

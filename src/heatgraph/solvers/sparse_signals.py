@@ -107,7 +107,7 @@ class SparseSignals:
         def coded(block: slice) -> tuple[NDArray[np.int64], NDArray[np.int64], Array]:
             if not hasattr(lent, "memory"):
                 lent.memory = lend(self.layout.n_nodes, D.n_atoms, region.max() + 1, self.dtype)
-            a = penalty if discount is None else discounted(penalty, discount, block)
+            a = penalty if discount is None else _discounted(penalty, discount, block)
             which = start.indptr[block.start : block.stop + 1], start.where, start.what
             signals = self.rows[block], self.observed[block]
             return code_block(D.atoms, region, a, *which, *signals, *how, lent.memory, R[block])
@@ -233,7 +233,7 @@ def _fill(indptr: NDArray[np.int64], where: NDArray[np.int64], what: Array, rows
             rows[m, where[p]] = what[p]
 
 
-def discounted(penalty: Block, discount: Codes, block: slice) -> Block:
+def _discounted(penalty: Block, discount: Codes, block: slice) -> Block:
     """The penalties (K, T) of some signals, from those that all would have, (K, 1)."""
     a = np.repeat(penalty, TOGETHER, axis=1)
     indptr = discount.indptr[block.start : block.stop + 1]
