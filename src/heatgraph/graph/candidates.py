@@ -12,9 +12,13 @@ from numpy.typing import NDArray
 
 __all__ = ["CandidateEdges"]
 
+Array = NDArray[np.float64]
+Ints = NDArray[np.intp]
+
 AT_ONCE = 4096  # candidates whose rows are compared
 
 _compiled = numba.njit(cache=True, nogil=True, fastmath=False)
+_summing = numba.njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,8 +31,8 @@ class CandidateEdges:
     """
 
     n_nodes: int
-    i: NDArray[np.intp]
-    j: NDArray[np.intp]
+    i: Ints
+    j: Ints
 
     @classmethod
     def complete(cls, n_nodes: int) -> CandidateEdges:
@@ -44,19 +48,30 @@ class CandidateEdges:
     def is_complete(self) -> bool:
         return self.n_edges == self.n_nodes * (self.n_nodes - 1) // 2
 
-    def laplacian(self, w: NDArray[np.float64]) -> NDArray[np.float64]:
+    @cached_property
+    def runs(self) -> Ints:
+        """Where runs begin, and the number of candidates last.
+
+        A run is a node and others that follow each other, ``(i, j), (i, j + 1), ...``: of all
+        pairs there is one for each node, and what runs along it is done several at a time.
+        """
+        begins = np.ones(self.n_edges + 1, dtype=np.bool_)
+        begins[1:-1] = (np.diff(self.i) != 0) | (np.diff(self.j) != 1)
+        return np.flatnonzero(begins)
+
+    def laplacian(self, w: Array) -> Array:
         """``L(w)``, dense (N, N)."""
-        return _laplacian(self.n_nodes, self.i, self.j, np.asarray(w, dtype=np.float64))
+        return _laplacian(self.n_nodes, self.i, self.j, self.runs, np.asarray(w, dtype=np.float64))
 
-    def degrees(self, w: NDArray[np.float64]) -> NDArray[np.float64]:
+    def degrees(self, w: Array) -> Array:
         """``S_w w`` (N,): the sum of the weights at each node."""
-        return _degrees(self.n_nodes, self.i, self.j, np.asarray(w, dtype=np.float64))
+        return _degrees(self.n_nodes, self.i, self.j, self.runs, np.asarray(w, dtype=np.float64))
 
-    def weights(self, L: NDArray[np.float64]) -> NDArray[np.float64]:
+    def weights(self, L: Array) -> Array:
         """The weights on the candidates of a Laplacian, ``w_e = -L_ij``."""
         return -L[self.i, self.j]
 
-    def squared_distances(self, rows: NDArray[Any]) -> NDArray[np.float64]:
+    def squared_distances(self, rows: NDArray[Any]) -> Array:
         """``||rows_i - rows_j||^2`` (E,) between the ends of the candidates, some at a time."""
         found = np.empty(self.n_edges)
         for first in range(0, found.size, AT_ONCE):
@@ -65,44 +80,55 @@ class CandidateEdges:
             found[some] = np.einsum("em,em->e", apart, apart)
         return found
 
-    def adjoint(self, G: NDArray[np.float64]) -> NDArray[np.float64]:
+    def adjoint(self, G: Array) -> Array:
         """The gradient in ``w`` of a function whose symmetric gradient in ``L`` is ``G``.
 
         ``g_ij = G_ii + G_jj - 2 G_ij``, so that ``<G, L(w)> = <adjoint(G), w>``.
         """
-        return _adjoint(self.i, self.j, np.asarray(G, dtype=np.float64))
+        return _adjoint(self.i, self.j, self.runs, np.asarray(G, dtype=np.float64))
 
 
-@_compiled
-def _laplacian(
-    n_nodes: int, i: NDArray[np.intp], j: NDArray[np.intp], w: NDArray[np.float64]
-) -> NDArray[np.float64]:
+# Below, ``begin`` is where runs begin and the last one ends: in a run, first ends are the same node
+# and second ends follow each other, so that everything but the lower triangle is read in order.
+
+
+@_summing
+def _laplacian(n_nodes: int, i: Ints, j: Ints, begin: Ints, w: Array) -> Array:
     L = np.zeros((n_nodes, n_nodes))
-    for e in range(w.size):
-        L[i[e], j[e]] = -w[e]
-        L[j[e], i[e]] = -w[e]
-    degrees = _degrees(n_nodes, i, j, w)
+    for r in range(begin.size - 1):
+        weights, at, to = w[begin[r] : begin[r + 1]], i[begin[r]], j[begin[r]]
+        row, column = L[at, to : to + weights.size], L[to : to + weights.size, at]
+        for k in range(weights.size):
+            row[k] = -weights[k]
+            column[k] = -weights[k]
+    # By rows: to add to the ends of each candidate is to wait for the one before.
     for k in range(n_nodes):
-        L[k, k] = degrees[k]
+        row, degree = L[k], 0.0
+        for m in range(n_nodes):
+            degree -= row[m]
+        row[k] = degree
     return L
 
 
-@_compiled
-def _degrees(
-    n_nodes: int, i: NDArray[np.intp], j: NDArray[np.intp], w: NDArray[np.float64]
-) -> NDArray[np.float64]:
+@_summing
+def _degrees(n_nodes: int, i: Ints, j: Ints, begin: Ints, w: Array) -> Array:
     degrees = np.zeros(n_nodes)
-    for e in range(w.size):
-        degrees[i[e]] += w[e]
-        degrees[j[e]] += w[e]
+    for r in range(begin.size - 1):
+        weights, to = w[begin[r] : begin[r + 1]], j[begin[r]]
+        there, own = degrees[to : to + weights.size], 0.0
+        for k in range(weights.size):
+            there[k] += weights[k]
+            own += weights[k]
+        degrees[i[begin[r]]] += own
     return degrees
 
 
 @_compiled
-def _adjoint(
-    i: NDArray[np.intp], j: NDArray[np.intp], G: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    g = np.empty(i.size)
-    for e in range(i.size):
-        g[e] = G[i[e], i[e]] + G[j[e], j[e]] - 2.0 * G[i[e], j[e]]
+def _adjoint(i: Ints, j: Ints, begin: Ints, G: Array) -> Array:
+    own, g = np.diag(G).copy(), np.empty(i.size)
+    for r in range(begin.size - 1):
+        slopes, at, to = g[begin[r] : begin[r + 1]], i[begin[r]], j[begin[r]]
+        row, there = G[at, to : to + slopes.size], own[to : to + slopes.size]
+        for k in range(slopes.size):
+            slopes[k] = own[at] + there[k] - 2.0 * row[k]
     return g

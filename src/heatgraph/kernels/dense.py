@@ -16,6 +16,7 @@ __all__ = ["DenseHeat", "divided_difference_sum"]
 Array = NDArray[np.float64]
 
 TILE = 32
+BLOCK = 64  # rows of a symmetric product that are made together, from their diagonal on
 # sinh(x) / x = sum_n x^(2n) / (2n + 1)!; at x = 1/2 what follows is below rounding.
 SINHC = tuple(1.0 / math.factorial(2 * n + 1) for n in range(8))
 
@@ -79,11 +80,15 @@ class DenseHeat:
         difference of ``exp`` at ``-t lam_k`` and ``-t lam_l``.
         """
         G = self.from_eigenbasis(divided_difference_sum(self.lam, np.ascontiguousarray(t), P))
-        return 0.5 * (G + G.T)
+        return np.triu(G) + np.triu(G, 1).T
 
     def from_eigenbasis(self, K: Array) -> Array:
-        """``U K U^T`` (N, N); of a symmetric ``K`` it is symmetric but for rounding."""
-        return self.U @ K @ self.U.T
+        """``U K U^T`` (N, N), ``K`` symmetric: on and above the diagonal, by blocks."""
+        half, found = self.U @ K, np.empty_like(K)
+        for top in range(0, self.n_nodes, BLOCK):
+            rows = slice(top, top + BLOCK)
+            np.matmul(half[rows], self.U[top:].T, out=found[rows, top:])
+        return found
 
 
 def divided_difference_sum(lam: Array, t: Array, P: Array) -> Array:

@@ -11,11 +11,15 @@ from numpy.typing import NDArray
 
 from heatgraph.graph.candidates import CandidateEdges
 from heatgraph.kernels.dense import DenseHeat, divided_difference_sum
+from heatgraph.kernels.lanes import above, fill, lanes, load
 from heatgraph.objective.atoms import AtomWeights
 
 __all__ = ["Dictionary", "HeatObjective", "Moments", "Signals", "spread"]
 
 Array = NDArray[np.float64]
+Ints = NDArray[np.intp]
+
+SPARSE = 0.1  # share of sources that are not zero: with fewer, to pass over the others is faster
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,17 +102,21 @@ class Moments:
 
 def spread(candidates: CandidateEdges, beta: float, w: Array) -> tuple[float, Array]:
     """``beta ||L||_F^2 = beta (2 ||w||^2 + ||deg||^2)`` and its gradient in ``w``."""
-    return _spread(candidates.i, candidates.j, beta, w, candidates.degrees(w))
+    return _spread(candidates.i, candidates.j, candidates.runs, beta, w, candidates.degrees(w))
 
 
 @numba.njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
 def _spread(
-    i: NDArray[np.intp], j: NDArray[np.intp], beta: float, w: Array, degrees: Array
+    i: Ints, j: Ints, begin: Ints, beta: float, w: Array, degrees: Array
 ) -> tuple[float, Array]:
     gradient, square = np.empty(w.size), 0.0
-    for e in range(w.size):
-        square += w[e] * w[e]
-        gradient[e] = beta * (4.0 * w[e] + 2.0 * (degrees[i[e]] + degrees[j[e]]))
+    for r in range(begin.size - 1):
+        run = slice(begin[r], begin[r + 1])
+        weights, slopes, to, own = w[run], gradient[run], j[begin[r]], degrees[i[begin[r]]]
+        there = degrees[to : to + weights.size]
+        for k in range(weights.size):
+            square += weights[k] * weights[k]
+            slopes[k] = beta * (4.0 * weights[k] + 2.0 * (own + there[k]))
     return beta * (2.0 * square + np.dot(degrees, degrees)), gradient
 
 
@@ -126,14 +134,35 @@ def _left(Xhat: Array, Hhat: Array, decay: Array) -> Array:
 
 
 @numba.njit(cache=True, nogil=True, fastmath={"contract"})
-def _sizes(H: Array, discount: Array) -> Array:
-    """``sum_m |H_msi|`` (S, N), each term times its discount where there are any."""
-    c = np.zeros(H.shape[1:])
+def _sizes(H: Array, discount: Array) -> tuple[Array, int]:
+    """``sum_m |H_msi|`` (S, N), each term times its discount where there are any.
+
+    And how many terms are not zero.
+    """
+    c, sounding = np.zeros(H.shape[1:]), 0
     for m in range(H.shape[0]):
         for s in range(H.shape[1]):
             for i in range(H.shape[2]):
                 c[s, i] += abs(H[m, s, i]) * (discount[m, s, i] if len(discount) else 1.0)
-    return c
+                sounding += H[m, s, i] != 0.0
+    return c, sounding
+
+
+@numba.njit(cache=True, nogil=True, fastmath={"contract"})
+def _sparse_product(rows: Array, U: Array) -> Array:
+    """``rows @ U``, passing over the zeros of ``rows``."""
+    found, W = np.zeros((len(rows), U.shape[1])), lanes(U.dtype)
+    for r in range(len(rows)):
+        row, out = rows[r], found[r]
+        for start in range(0, row.size, W):
+            if start + W <= row.size and above(load(row, start), fill(0.0)) == 0:
+                continue
+            for i in range(start, min(start + W, row.size)):
+                if row[i] != 0.0:
+                    x, mode = row[i], U[i]
+                    for k in range(out.size):
+                        out[k] += x * mode[k]
+    return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,13 +207,15 @@ class HeatObjective:
         rows = np.ascontiguousarray(H.transpose(2, 0, 1))  # as codes are kept
         slopes = None if discount is None else np.ascontiguousarray(discount.transpose(2, 0, 1))
         M, S, N = rows.shape
-        Hhat = (rows.reshape(M * S, N) @ U).reshape(M, S, N)
+        c, sounding = _sizes(rows, np.empty((0, S, N)) if slopes is None else slopes)
+        each = rows.reshape(M * S, N)
+        few = sounding < SPARSE * each.size
+        Hhat = (_sparse_product(each, U) if few else each @ U).reshape(M, S, N)
         Rhat = _left(np.ascontiguousarray(Xhat.T), Hhat, D.decay)
         if signals.observed is not None:
             explained = (Xhat.T - Rhat) @ U.T
             Rhat = np.where(signals.observed.T, signals.X.T - explained, 0.0) @ U
         fit = float(np.vdot(Rhat, Rhat))
-        c = _sizes(rows, np.empty((0, S, N)) if slopes is None else slopes)
         return Moments(fit, np.matmul(Rhat.T, Hhat.transpose(1, 0, 2)), c)
 
     def value(self, D: Dictionary, w: Array, moments: Moments) -> float:

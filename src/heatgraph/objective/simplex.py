@@ -8,15 +8,19 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from heatgraph.kernels.lanes import fill, lanes, larger, largest, load, minus
+
 __all__ = ["ValidSet", "project_simplex", "project_valid"]
 
 Array = NDArray[np.float64]
 EPS = float(np.finfo(np.float64).eps)
-LANES = 8
+LANES = 32  # sums side by side, so that none waits for another
 
 # Said, and not left out: what is left out is taken from the first compiled caller, and its freedom
 # to reorder sums would undo the compensated one below.
 _exact = numba.njit(cache=True, nogil=True, fastmath=False)
+# Several at a time: a NaN may be passed over, which any sum of the same numbers would show.
+_comparing = numba.njit(cache=True, nogil=True, fastmath={"nnan", "nsz"})
 
 
 @dataclass(frozen=True)
@@ -42,11 +46,22 @@ class ValidSet:
 
 @_exact
 def _descent(x: Array, g: Array, n: int, total: float) -> float:
-    fall = max(float(np.dot(g[:n], x[:n]) - total * g[:n].min()), 0.0)
+    fall = max(float(np.dot(g[:n], x[:n]) - total * _least(g[:n])), 0.0)
     for k in range(n, x.size):
         room = x[k] if g[k] > 0.0 else max(x[k], 1.0)
         fall += float(abs(g[k]) * room)
     return fall
+
+
+@_comparing
+def _least(x: Array) -> float:
+    W, highest = lanes(x.dtype), fill(-np.inf)
+    for k in range(0, x.size - W + 1, W):
+        highest = larger(highest, minus(fill(0.0), load(x, k)))
+    least = -largest(highest)
+    for k in range(x.size // W * W, x.size):
+        least = min(least, x[k])
+    return float(least)
 
 
 @_exact
@@ -55,7 +70,8 @@ def project_simplex(v: Array, total: float) -> Array:
 
     ``w = max(v - theta, 0)`` for the one ``theta`` that gives the sum.  Michelot's iteration:
     average over the coordinates still in, drop those that fall below the average, until none
-    does.  Each pass only shrinks the set, so it ends; linear time in practice.
+    does.  No set gives an average above ``theta``, so the first may be the positive ones, which
+    near a point of the simplex are the right ones; from then on each pass only shrinks the set.
 
     A coordinate that rounding alone puts above ``theta`` is dropped: a zero of a point of the set
     stays an exact zero.  For that ``theta`` must be right to the last digits, hence the
@@ -63,7 +79,8 @@ def project_simplex(v: Array, total: float) -> Array:
     """
     slack = 4.0 * EPS * total
     top = v.max()  # sums of distances below the maximum stay exact where v itself is huge
-    theta = -np.inf
+    mass, inside = _mass_above(v, top, -top)
+    theta = (mass - total) / inside if inside > 0 else -np.inf
     size = -1
     while True:
         mass, inside = _mass_above(v, top, theta + slack)

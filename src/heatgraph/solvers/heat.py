@@ -158,7 +158,7 @@ def _reporter(
                     iteration=state.n_iter,
                     max_iter=max_iter,
                     objective=state.history[-1],
-                    n_edges=int(np.count_nonzero(state.x[:n])),
+                    n_edges=int(np.count_nonzero(state.x[:n] > 0.0)),
                     residual=state.residual,
                 )
             )

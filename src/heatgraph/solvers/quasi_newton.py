@@ -134,21 +134,20 @@ def _step(
     evaluate: Evaluate[Aux], valid: ValidSet, state: State[Aux], dear: bool
 ) -> State[Aux] | None:
     """One iteration; a memory that yields no descent is dropped and the step tried without it."""
-    target = _model_minimiser(valid, state, dear)
-    found = _search(evaluate, valid, state, target - state.x)
+    found = _search(evaluate, valid, state, _model_minimiser(valid, state, dear))
     if found is None:
         if not len(state.memory):
             return None
         nothing = Curvature.nothing(state.memory.metric)
         return _step(evaluate, valid, replace(state, memory=nothing), dear)
-    x, at = found
+    x, step, at = found
     fewest, most = MEMORY
     if not dear:
         most = max(fewest, min(most, MEMORY_SIZE // x.size))
     return State(
         x,
         at,
-        state.memory.remember(x - state.x, at.gradient - state.at.gradient, most),
+        state.memory.remember(step, at.gradient - state.at.gradient, most),
         state.reach,
         (*state.history, at.value),
         _residual(valid, x, at),
@@ -157,29 +156,33 @@ def _step(
 
 
 def _search(
-    evaluate: Evaluate[Aux], valid: ValidSet, state: State[Aux], d: Array
-) -> tuple[Array, Evaluation[Aux]] | None:
-    """Backtrack along ``d``: accept ``f(x + s d) <= f(x) + ARMIJO s <g, d>``.
+    evaluate: Evaluate[Aux], valid: ValidSet, state: State[Aux], target: Array
+) -> tuple[Array, Array, Evaluation[Aux]] | None:
+    """Backtrack along ``d`` to the target: accept ``f(x + s d) <= f(x) + ARMIJO s <g, d>``.
 
-    Where the fall that the slope promises drowns in rounding, and the two values do not differ by
+    Returns the point, the step to it and what was found there.  Where the fall that the slope promises drowns in rounding, and the two values do not differ by
     more, the slope at the end decides in their place.
     """
+    d = target - state.x
     f, slope = state.at.value, _slope(state.x, state.at.gradient, d, valid.n, valid.total)
     if slope >= 0.0:
         return None
-    s = 1.0
+    x, step, s = target, d, 1.0
     while s > SHORTEST:
-        x = state.x + s * d
         at = evaluate(x, state.at.aux)
+        if at.value == f and np.array_equal(x, state.x):
+            return None  # the move is below rounding, and would be for ever
         excess = at.value - f - s * slope
         if at.value <= f + ARMIJO * s * slope:
-            return x, at
+            return x, step, at
         if max(abs(at.value - f), -slope) <= NOISE * abs(f):
             end = _slope(x, at.gradient, d, valid.n, valid.total)
             if end <= (2.0 * ARMIJO - 1.0) * slope:
-                return x, at
+                return x, step, at
         # The minimiser of the parabola through what is known, kept away from both ends.
         s *= float(np.clip(-0.5 * s * slope / excess, 0.1, 0.5)) if excess > 0.0 else 0.5
+        x = state.x + s * d
+        step = x - state.x
     return None
 
 
@@ -236,20 +239,19 @@ def _minimise_on_free(
     They stay at zero; on a sparse graph they are most of all.
     """
     multiplier = np.dot(g[:n], x[:n]) / total
-    slope = g.copy()
-    slope[:n] -= multiplier
     free = np.empty(x.size, np.intp)
-    n_free = size = 0
-    for k in range(x.size):
-        if k >= n or x[k] > 0.0 or slope[k] < 0.0:
-            free[size] = k
-            size += 1
-            n_free += k < n
+    n_free = 0
+    for k in range(n):
+        free[n_free] = k  # without a branch, which would be guessed wrong half of the time
+        n_free += (x[k] > 0.0) | (g[k] < multiplier)
+    size = n_free + x.size - n
+    free[n_free:size] = np.arange(n, x.size)
     n_steps = max(MODEL_STEPS[0], min(MODEL_STEPS[1], work // size))
     y, slope_free, metric_free = np.empty(size), np.empty(size), np.empty(size)
     S_free, Y_free = np.empty((S.shape[0], size)), np.empty((S.shape[0], size))
     for k in range(size):
-        y[k], slope_free[k], metric_free[k] = x[free[k]], slope[free[k]], metric[free[k]]
+        y[k], slope_free[k], metric_free[k] = x[free[k]], g[free[k]], metric[free[k]]
+    slope_free[:n_free] -= multiplier
     for m in range(S.shape[0]):
         for k in range(size):
             S_free[m, k], Y_free[m, k] = S[m, free[k]] * metric_free[k], Y[m, free[k]]
@@ -392,21 +394,23 @@ def _threshold(v: Array, c: Array, near: Array, total: float) -> float:
     Any set of coordinates gives a ``theta`` that is not too large; so Newton's steps from that of
     the support of a point nearby only ever rise, and few are needed.
     """
+    # Zero or one times a number, in place of a choice between two: only that is done several at once.
     mass = slope = 0.0
     for k in range(v.size):
-        inside = near[k] > 0.0
-        mass += v[k] if inside else 0.0
-        slope += c[k] if inside else 0.0
+        inside = 1.0 if near[k] > 0.0 else 0.0
+        mass += inside * v[k]
+        slope += inside * c[k]
     theta = (mass - total) / slope
-    last = -1
+    last = -1.0
     for _ in range(MAX_PASSES):
-        mass, slope, count = 0.0, 0.0, 0
+        mass = slope = count = 0.0
         for k in range(v.size):
             above = v[k] - theta * c[k]
-            mass += max(above, 0.0)
-            slope += c[k] if above > 0.0 else 0.0
-            count += above > 0.0
-        if count == 0 or count == last:
+            inside = 1.0 if above > 0.0 else 0.0
+            mass += inside * above
+            slope += inside * c[k]
+            count += inside
+        if count in (0.0, last):
             break
         theta += (mass - total) / slope
         last = count
