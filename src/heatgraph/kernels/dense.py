@@ -58,10 +58,10 @@ class DenseHeat:
         """``D^T D`` (S N, S N): block (s, t) is ``exp(-(tau_s + tau_t) L)``."""
         N, S = self.n_nodes, len(tau)
         G = aligned((S * N) ** 2, np.float64).reshape(S * N, S * N)
-        halves = self.decay(0.5 * np.add.outer(tau, tau))
+        halves, half = self.decay(0.5 * np.add.outer(tau, tau)), np.empty_like(self.U)
         for s in range(S):
             for t in range(s, S):
-                half = self.U * halves[s, t]
+                np.multiply(self.U, halves[s, t], out=half)
                 block = G[s * N : (s + 1) * N, t * N : (t + 1) * N]
                 np.matmul(half, half.T, out=block)
                 if t > s:

@@ -10,6 +10,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from heatgraph.kernels.lanes import fill, lanes, load, plus_product, total
 from heatgraph.solvers.gram import compiled_with, gather
 
 __all__ = ["continue_factor", "solve_lower", "solve_upper", "without_row"]
@@ -96,11 +97,12 @@ def _take_out(factor: Array, inverse: Array, first: int, k: int) -> None:
 
 
 @_inside
-def without_row(factor: Array, inverse: Array, k: int, done: int) -> None:
+def without_row(factor: Array, inverse: Array, b: Array, k: int, done: int) -> None:
     """Take row ``k`` out of the factor of the first ``done`` atoms, whose other rows it follows.
 
     Without that row, the columns from ``k`` on reach one above the diagonal.  Turning each by the
     next one, in the plane of the two, takes that away and leaves their products what they are.
+    ``b`` is what was solved with the factor, and turns with it as one more row would.
     """
     for m in range(k):
         row = factor[m]
@@ -112,6 +114,9 @@ def without_row(factor: Array, inverse: Array, k: int, done: int) -> None:
         column, after = factor[m, m + 1 : done], factor[m + 1, m + 1 : done]
         size = math.sqrt(column[0] * column[0] + after[0] * after[0])
         cosine, sine = column[0] / size, after[0] / size
+        turned = cosine * b[m] + sine * b[m + 1]
+        b[m + 1] = cosine * b[m + 1] - sine * b[m]
+        b[m] = turned
         for p in range(1, column.size):
             turned = cosine * column[p] + sine * after[p]
             after[p] = cosine * after[p] - sine * column[p]
@@ -124,14 +129,17 @@ def without_row(factor: Array, inverse: Array, k: int, done: int) -> None:
 
 
 @_inside
-def solve_lower(F: Array, inverse: Array, b: Array, n: int) -> None:
-    """Solve with the factor of the first ``n`` atoms, in place."""
-    for k in range(n):
-        x = b[k] * inverse[k]
-        b[k] = x
-        after, row = b[k + 1 : n], F[k, k + 1 : n]
-        for m in range(after.size):
-            after[m] -= row[m] * x
+def solve_lower(F: Array, inverse: Array, b: Array, first: int, n: int) -> None:
+    """Solve with the factor of the first ``n`` atoms, in place; rows before ``first`` are solved."""
+    W = lanes(b.dtype)
+    for k in range(first, n):
+        several, row = fill(0.0), F[k]
+        for m in range(0, k - W + 1, W):
+            several = plus_product(several, load(row, m), load(b, m))
+        x = b[k] - total(several)
+        for m in range(k // W * W, k):
+            x -= row[m] * b[m]
+        b[k] = x * inverse[k]
 
 
 @_inside

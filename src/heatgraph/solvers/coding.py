@@ -49,8 +49,9 @@ Array = NDArray[np.float64]
 Ints = NDArray[np.intp]
 Bools = NDArray[np.bool_]
 
-# Rows: correlations, a step, a row of the Gram matrix, one over the diagonal of the factor; the
-# support; and the Cholesky factor of its Gram matrix (in both triangles).
+# Rows: correlations, a step, a row of the Gram matrix, one over the diagonal of the factor, and
+# what the factor was solved for; the support; and the Cholesky factor of its Gram matrix (in both
+# triangles).
 Work = tuple[Array, Ints, Array]
 
 ENTRY_SHARE = 0.3  # atoms enter together where their excess is at least this share of the largest
@@ -156,7 +157,7 @@ def _code_rows(
 def _work(K: int) -> Work:
     cap = min(K, NEWTON_MAX)
     # Few arrays: compiled code hands each from function to function by its seven parts.
-    return np.empty((4, K)), np.empty(K, np.intp), np.empty((cap, cap))
+    return np.empty((5, K)), np.empty(K, np.intp), np.empty((cap, cap))
 
 
 @_borrowing
@@ -345,7 +346,7 @@ def _descend_on_support(
     """
     q, y, support = work[0][0], work[0][1], work[1]
     while n > 0:
-        done = continue_factor(gram[0], support, work[2], work[0][3], n, done)
+        done = _continue(gram[0], work, c, a, h, n, done)
         reach = _direction(gram[0], work, c, a, h, n, done)
         if done == n and _cross(work, c, a, h, n):
             n, done = _drop_zeros(work, h, n, done)
@@ -365,6 +366,21 @@ def _descend_on_support(
         n, done = _drop_zeros(work, h, n, done)
     _correlate(gram, c, h, q, support, n)
     return n, done
+
+
+@_inside
+def _continue(G: Array, work: Work, c: Array, a: Array, h: Array, n: int, done: int) -> int:
+    """Continue the factor from row ``done``, and the solution with it for ``c - a sign(h) / 2``.
+
+    An atom that is in keeps its sign, so that what was solved for stays what it is.
+    """
+    support, factor, (inverse, b) = work[1], work[2], (work[0][3], work[0][4])
+    rows: int = continue_factor(G, support, factor, inverse, n, done)
+    for k in range(done, rows):
+        j = support[k]
+        b[k] = c[j] - 0.5 * a[j] * np.sign(h[j])
+    solve_lower(factor, inverse, b, done, rows)
+    return rows
 
 
 @_borrowing
@@ -416,7 +432,7 @@ def _drop_zeros(work: Work, h: Array, n: int, done: int) -> tuple[int, int]:
     for k in range(n):
         if h[support[k]] == 0.0:
             if kept < done:
-                without_row(work[2], work[0][3], kept, done)
+                without_row(work[2], work[0][3], work[0][4], kept, done)
                 done -= 1
         else:
             support[kept] = support[k]
@@ -437,9 +453,7 @@ def _direction(G: Array, work: Work, c: Array, a: Array, h: Array, n: int, done:
     support, factor = work[1], work[2]
     if done == n:
         for k in range(n):
-            j = support[k]
-            y[k] = c[j] - 0.5 * a[j] * np.sign(h[j])
-        solve_lower(factor, inverse, y, n)
+            y[k] = work[0][4][k]
         solve_upper(factor, inverse, y, n)
         for k in range(n):
             y[k] -= h[support[k]]

@@ -39,8 +39,9 @@ class Curvature:
     ``along[k, p] = <s_k, y_p>`` and ``lengths[k, p] = <s_k, G s_p>`` for ``p <= k``, ``G`` the
     metric: the diagonal of the matrix before anything is remembered.
 
-    The pairs are rows of ``room``, which later ones are appended to: what is remembered here is
-    never written again, as long as a memory is continued only once.
+    The pairs are rows of ``room``, which later ones are appended to.  Once it is full, the last are
+    moved to ``spare``, and the other way round: memory that is new each time would cost more to get
+    than to fill.  So a memory is continued once, and holds until as many pairs again have come.
     """
 
     metric: Array
@@ -49,12 +50,13 @@ class Curvature:
     along: Array
     lengths: Array
     room: tuple[Array, Array]
+    spare: tuple[Array, Array]
     end: int = 0
 
     @classmethod
     def nothing(cls, metric: Array) -> Curvature:
         none, square = np.empty((0, metric.size)), np.empty((0, 0))
-        return cls(metric, none, none, square, square, (none, none))
+        return cls(metric, none, none, square, square, (none, none), (none, none))
 
     @classmethod
     def of(cls, metric: Array, steps: Array, yields: Array) -> Curvature:
@@ -69,17 +71,19 @@ class Curvature:
 
     def remember(self, step: Array, change: Array, most: int) -> Curvature:
         """Append a pair of positive curvature, and no other: the model must stay convex."""
-        bend = float(step @ change)
-        if bend <= FLAT * math.sqrt(float(step @ step)) * math.sqrt(float(change @ change)):
+        bend, step_square, change_square = _bends(step, change)
+        if bend <= FLAT * math.sqrt(step_square) * math.sqrt(change_square):
             return self
         return self._with(step, change, most)
 
     def _with(self, step: Array, change: Array, most: int) -> Curvature:
         kept = min(len(self), most - 1)
         old = slice(len(self) - kept, None)
-        room, end = self.room, self.end
+        room, spare, end = self.room, self.spare, self.end
         if end == len(room[0]):
-            room = np.empty((ROOM * most, step.size)), np.empty((ROOM * most, step.size))
+            room, spare = spare, room
+            if len(room[0]) != ROOM * most:
+                room = np.empty((ROOM * most, step.size)), np.empty((ROOM * most, step.size))
             room[0][:kept], room[1][:kept] = self.steps[old], self.yields[old]
             end = kept
         room[0][end], room[1][end] = step, change
@@ -87,9 +91,8 @@ class Curvature:
         steps, yields = room[0][rows], room[1][rows]
         along, lengths = np.zeros((kept + 1, kept + 1)), np.zeros((kept + 1, kept + 1))
         along[:-1, :-1], lengths[:-1, :-1] = self.along[old, old], self.lengths[old, old]
-        _products(step, yields, along[-1])
-        _products(step * self.metric, steps, lengths[-1])
-        return Curvature(self.metric, steps, yields, along, lengths, room, end + 1)
+        _products(step, self.metric, steps, yields, lengths[-1], along[-1])
+        return Curvature(self.metric, steps, yields, along, lengths, room, spare, end + 1)
 
     def compact(self) -> tuple[float, Array]:
         """``B = sigma G - [S G; Y]^T middle [S G; Y]``, the compact form of the matrix.
@@ -103,21 +106,39 @@ class Curvature:
 
 
 @_compiled
-def _products(v: Array, rows: Array, out: Array) -> None:
-    """``out_p = <v, rows_p>``, some coordinates at a time."""
-    for p in range(rows.shape[0]):
-        out[p] = 0.0
-    for start in range(0, v.size, CHUNK):
-        part = v[start : start + CHUNK]
-        for p in range(rows.shape[0]):
-            other = rows[p, start : start + CHUNK]
-            along = 0.0
-            for c in range(part.size):
-                along += part[c] * other[c]
-            out[p] += along
+def _bends(step: Array, change: Array) -> tuple[float, float, float]:
+    """``<s, y>``, ``<s, s>`` and ``<y, y>``."""
+    both = of_step = of_change = 0.0
+    for k in range(step.size):
+        both += step[k] * change[k]
+        of_step += step[k] * step[k]
+        of_change += change[k] * change[k]
+    return both, of_step, of_change
 
 
 @_compiled
+def _products(
+    step: Array, metric: Array, steps: Array, yields: Array, lengths: Array, along: Array
+) -> None:
+    """``<step, G steps_p>`` and ``<step, yields_p>``, some coordinates at a time."""
+    lengths[:], along[:] = 0.0, 0.0
+    scaled = np.empty(CHUNK)
+    for start in range(0, step.size, CHUNK):
+        part, bends = step[start : start + CHUNK], metric[start : start + CHUNK]
+        for c in range(part.size):
+            scaled[c] = part[c] * bends[c]
+        for p in range(steps.shape[0]):
+            s, y = steps[p, start : start + CHUNK], yields[p, start : start + CHUNK]
+            of_step = of_yield = 0.0
+            for c in range(part.size):
+                of_step += scaled[c] * s[c]
+                of_yield += part[c] * y[c]
+            lengths[p] += of_step
+            along[p] += of_yield
+
+
+# A metric is positive: to look for zeros would keep divisions from being done several at once.
+@compile_sums(error_model="numpy")
 def _bend(y: Array, metric: Array) -> float:
     """``<y, G^-1 y>``."""
     total = 0.0
