@@ -18,7 +18,6 @@ Ints = NDArray[np.intp]
 AT_ONCE = 4096  # candidates whose rows are compared
 
 _compiled = numba.njit(cache=True, nogil=True, fastmath=False)
-_summing = numba.njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +60,7 @@ class CandidateEdges:
 
     def laplacian(self, w: Array) -> Array:
         """``L(w)``, dense (N, N)."""
-        return _laplacian(self.n_nodes, self.i, self.j, self.runs, np.asarray(w, dtype=np.float64))
+        return _laplacian(self.i, self.j, self.runs, np.asarray(w, np.float64), self.degrees(w))
 
     def degrees(self, w: Array) -> Array:
         """``S_w w`` (N,): the sum of the weights at each node."""
@@ -92,34 +91,30 @@ class CandidateEdges:
 # and second ends follow each other, so that everything but the lower triangle is read in order.
 
 
-@_summing
-def _laplacian(n_nodes: int, i: Ints, j: Ints, begin: Ints, w: Array) -> Array:
-    L = np.zeros((n_nodes, n_nodes))
+@_compiled
+def _laplacian(i: Ints, j: Ints, begin: Ints, w: Array, degrees: Array) -> Array:
+    L = np.zeros((degrees.size, degrees.size))
     for r in range(begin.size - 1):
         weights, at, to = w[begin[r] : begin[r + 1]], i[begin[r]], j[begin[r]]
         row, column = L[at, to : to + weights.size], L[to : to + weights.size, at]
         for k in range(weights.size):
             row[k] = -weights[k]
             column[k] = -weights[k]
-    # By rows: to add to the ends of each candidate is to wait for the one before.
-    for k in range(n_nodes):
-        row, degree = L[k], 0.0
-        for m in range(n_nodes):
-            degree -= row[m]
-        row[k] = degree
+    for k in range(degrees.size):
+        L[k, k] = degrees[k]
     return L
 
 
-@_summing
+@_compiled
 def _degrees(n_nodes: int, i: Ints, j: Ints, begin: Ints, w: Array) -> Array:
     degrees = np.zeros(n_nodes)
     for r in range(begin.size - 1):
-        weights, to = w[begin[r] : begin[r + 1]], j[begin[r]]
-        there, own = degrees[to : to + weights.size], 0.0
+        weights, at, to = w[begin[r] : begin[r + 1]], i[begin[r]], j[begin[r]]
+        there, own = degrees[to : to + weights.size], degrees[at]
         for k in range(weights.size):
             there[k] += weights[k]
             own += weights[k]
-        degrees[i[begin[r]]] += own
+        degrees[at] = own
     return degrees
 
 
