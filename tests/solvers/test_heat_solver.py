@@ -169,6 +169,18 @@ class TestSolver:
             np.testing.assert_array_equal(run.H, runs[0].H)
             np.testing.assert_array_equal(run.objective, runs[0].objective)
 
+    @pytest.mark.parametrize("n", [5, 8, 12])
+    def test_same_bits_wherever_arrays_are(self, n: int) -> None:
+        # Compiled loops ask whether arrays are near each other, and small ones often are.
+        problem = make_problem(n=n, m=30, learn_scales=True)
+        rng, held, first = np.random.default_rng(0), [], problem.solve(max_iter=30)
+        for _ in range(15):
+            held += [np.empty(size) for size in rng.integers(1, 100, size=50)]
+            del held[:: rng.integers(2, 5)]
+            run = problem.solve(max_iter=30)
+            np.testing.assert_array_equal(run.w, first.w)
+            np.testing.assert_array_equal(run.objective, first.objective)
+
     def test_callers_arrays_are_not_written(self) -> None:
         problem = CASES["scales"]
         codes = np.random.default_rng(0).normal(size=(60, 24))

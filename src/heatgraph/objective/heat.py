@@ -115,8 +115,9 @@ def _spread(
         weights, slopes, to, own = w[run], gradient[run], j[begin[r]], degrees[i[begin[r]]]
         there = degrees[to : to + weights.size]
         for k in range(weights.size):
-            square += weights[k] * weights[k]
             slopes[k] = beta * (4.0 * weights[k] + 2.0 * (own + there[k]))
+    for e in range(w.size):
+        square += w[e] * w[e]
     return beta * (2.0 * square + np.dot(degrees, degrees)), gradient
 
 

@@ -22,7 +22,11 @@ ROOM = 2  # times the pairs that are remembered, so that few steps have to move 
 
 
 def compile_sums(**options: Any) -> Callable[[F], F]:
-    """Compile; sums may be reordered so that they vectorise: the same bits on every run."""
+    """Compile; sums may be reordered so that they vectorise: the same bits on every run.
+
+    For that, no loop both sums and writes: where what is written may be near what is read, it is
+    run one by one, and so whether two arrays are neighbours would decide the order of the sum.
+    """
     compiled: Callable[[F], F] = numba.njit(
         cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"}, **options
     )

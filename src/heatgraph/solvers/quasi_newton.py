@@ -160,8 +160,9 @@ def _search(
 ) -> tuple[Array, Array, Evaluation[Aux]] | None:
     """Backtrack along ``d`` to the target: accept ``f(x + s d) <= f(x) + ARMIJO s <g, d>``.
 
-    Returns the point, the step to it and what was found there.  Where the fall that the slope promises drowns in rounding, and the two values do not differ by
-    more, the slope at the end decides in their place.
+    Returns the point, the step to it and what was found there.  Where the fall that the slope
+    promises drowns in rounding, and the two values do not differ by more, the slope at the end
+    decides in their place.
     """
     d = target - state.x
     f, slope = state.at.value, _slope(state.x, state.at.gradient, d, valid.n, valid.total)
@@ -341,6 +342,7 @@ def _look(
         bends, eases = metric[start:stop], inverse[start:stop]
         for k in range(by.size):
             by[k] = max(to[k] - theta * eases[k], 0.0) - at[k]
+        for k in range(by.size):
             fall -= down[k] * by[k]
             moved += by[k] * by[k] * bends[k]
         for p in range(m):
@@ -394,7 +396,7 @@ def _threshold(v: Array, c: Array, near: Array, total: float) -> float:
     Any set of coordinates gives a ``theta`` that is not too large; so Newton's steps from that of
     the support of a point nearby only ever rise, and few are needed.
     """
-    # Zero or one times a number, in place of a choice between two: only that is done several at once.
+    # Zero or one times a number, not a choice between two: only that is done several at once.
     mass = slope = 0.0
     for k in range(v.size):
         inside = 1.0 if near[k] > 0.0 else 0.0
