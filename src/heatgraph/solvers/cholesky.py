@@ -97,12 +97,11 @@ def _take_out(factor: Array, inverse: Array, first: int, k: int) -> None:
 
 
 @_inside
-def without_row(factor: Array, inverse: Array, b: Array, k: int, done: int) -> None:
+def without_row(factor: Array, inverse: Array, k: int, done: int) -> None:
     """Take row ``k`` out of the factor of the first ``done`` atoms, whose other rows it follows.
 
     Without that row, the columns from ``k`` on reach one above the diagonal.  Turning each by the
     next one, in the plane of the two, takes that away and leaves their products what they are.
-    ``b`` is what was solved with the factor, and turns with it as one more row would.
     """
     for m in range(k):
         row = factor[m]
@@ -114,9 +113,6 @@ def without_row(factor: Array, inverse: Array, b: Array, k: int, done: int) -> N
         column, after = factor[m, m + 1 : done], factor[m + 1, m + 1 : done]
         size = math.sqrt(column[0] * column[0] + after[0] * after[0])
         cosine, sine = column[0] / size, after[0] / size
-        turned = cosine * b[m] + sine * b[m + 1]
-        b[m + 1] = cosine * b[m + 1] - sine * b[m]
-        b[m] = turned
         for p in range(1, column.size):
             turned = cosine * column[p] + sine * after[p]
             after[p] = cosine * after[p] - sine * column[p]
@@ -130,7 +126,7 @@ def without_row(factor: Array, inverse: Array, b: Array, k: int, done: int) -> N
 
 @_inside
 def solve_lower(F: Array, inverse: Array, b: Array, first: int, n: int) -> None:
-    """Solve with the factor of the first ``n`` atoms, in place; rows before ``first`` are solved."""
+    """Solve with the factor of the first ``n`` atoms, in place, from row ``first`` on."""
     W = lanes(b.dtype)
     for k in range(first, n):
         several, row = fill(0.0), F[k]

@@ -12,6 +12,7 @@ support is right costs one small solve.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -212,9 +213,8 @@ def _largest(x: Array) -> float:
 def _list_support(h: Array, support: Ints) -> int:
     n = 0
     for j in range(h.size):
-        if h[j] != 0.0:
-            support[n] = j
-            n += 1
+        support[n] = j  # without a branch, which nothing could foresee
+        n += h[j] != 0.0
     return n
 
 
@@ -345,41 +345,48 @@ def _descend_on_support(
     and how many rows of its Cholesky factor hold: those before an atom that left still do.
     """
     q, y, support = work[0][0], work[0][1], work[1]
+    solved = done
     while n > 0:
-        done = _continue(gram[0], work, c, a, h, n, done)
+        done = solved = _continue(gram[0], work, c, a, h, n, done, solved)
         reach = _direction(gram[0], work, c, a, h, n, done)
         if done == n and _cross(work, c, a, h, n):
-            n, done = _drop_zeros(work, h, n, done)
+            n, done, solved = _drop_zeros(work, h, n, done)
             continue
         leaver = -1
         for k in range(n):
             old = h[support[k]]
-            if y[k] * old < 0.0 and -old / y[k] <= reach:
-                reach, leaver = -old / y[k], k
+            until = -old / y[k]
+            first = (y[k] * old < 0.0) & (until <= reach)
+            reach, leaver = until if first else reach, k if first else leaver
         if reach == np.inf:
             break
         for k in range(n):
-            h[support[k]] += reach * y[k]
+            old = h[support[k]]
+            new = old + reach * y[k]
+            # Two that reach zero together: rounding must not take the other to the far side.
+            h[support[k]] = new if new * old > 0.0 else 0.0
         if leaver < 0:
             break
         h[support[leaver]] = 0.0
-        n, done = _drop_zeros(work, h, n, done)
+        n, done, solved = _drop_zeros(work, h, n, done)
     _correlate(gram, c, h, q, support, n)
     return n, done
 
 
 @_inside
-def _continue(G: Array, work: Work, c: Array, a: Array, h: Array, n: int, done: int) -> int:
+def _continue(
+    G: Array, work: Work, c: Array, a: Array, h: Array, n: int, done: int, solved: int
+) -> int:
     """Continue the factor from row ``done``, and the solution with it for ``c - a sign(h) / 2``.
 
-    An atom that is in keeps its sign, so that what was solved for stays what it is.
+    An atom that is in keeps its sign, so that the first ``solved`` rows stay what they are.
     """
     support, factor, (inverse, b) = work[1], work[2], (work[0][3], work[0][4])
     rows: int = continue_factor(G, support, factor, inverse, n, done)
-    for k in range(done, rows):
+    for k in range(solved, rows):
         j = support[k]
-        b[k] = c[j] - 0.5 * a[j] * np.sign(h[j])
-    solve_lower(factor, inverse, b, done, rows)
+        b[k] = c[j] - math.copysign(0.5 * a[j], h[j])
+    solve_lower(factor, inverse, b, solved, rows)
     return rows
 
 
@@ -395,10 +402,9 @@ def _cross(work: Work, c: Array, a: Array, h: Array, n: int) -> bool:
     crossing = 0
     for k in range(n):
         old = h[support[k]]
-        d[k] = y[k]
-        if old * (old + y[k]) <= 0.0:
-            d[k] = -old
-            crossing += 1
+        crosses = old * (old + y[k]) <= 0.0
+        d[k] = -old if crosses else y[k]
+        crossing += crosses
     if crossing < 2:
         return False
     change = 0.0
@@ -425,19 +431,25 @@ def _cross(work: Work, c: Array, a: Array, h: Array, n: int) -> bool:
 
 
 @_borrowing
-def _drop_zeros(work: Work, h: Array, n: int, done: int) -> tuple[int, int]:
-    """Take every atom at zero off the support: ties bring several there at once."""
+def _drop_zeros(work: Work, h: Array, n: int, done: int) -> tuple[int, int, int]:
+    """Take every atom at zero off the support: ties bring several there at once.
+
+    Returns how many are left, how many rows of the factor hold, and how many of what was solved
+    with it.  The factor could take the latter along, but not from a nearly dependent atom, whose
+    solution is so large that little is left of the others in its rounding.
+    """
     support = work[1]
-    kept = 0
+    kept, solved = 0, done
     for k in range(n):
         if h[support[k]] == 0.0:
             if kept < done:
-                without_row(work[2], work[0][3], work[0][4], kept, done)
+                without_row(work[2], work[0][3], kept, done)
                 done -= 1
+                solved = min(solved, kept)
         else:
             support[kept] = support[k]
             kept += 1
-    return kept, done
+    return kept, done, solved
 
 
 @_borrowing

@@ -33,7 +33,8 @@ def compiled_with(
     count, which on supports of ten atoms takes longer than the algebra.
     """
     options: dict[str, Any] = {"cache": True, "nogil": True, "_nrt": nrt, "forceinline": inside}
-    return numba.njit(fastmath=fastmath, **options)  # type: ignore[no-any-return]
+    # To look for a division by zero before each one is a branch more.
+    return numba.njit(fastmath=fastmath, error_model="numpy", **options)  # type: ignore[no-any-return]
 
 
 _borrowing, _holding = compiled_with(nrt=False), compiled_with(nrt=True)
