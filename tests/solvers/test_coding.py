@@ -15,6 +15,7 @@ from heatgraph.objective.atoms import ATOMS
 from heatgraph.solvers import coding as coder
 from heatgraph.solvers.cholesky import continue_factor
 from heatgraph.solvers.coding import Coding, code
+from heatgraph.solvers.support import _drop_zeros
 
 Array = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -345,7 +346,7 @@ class TestFactor:
 
     @staticmethod
     def prepared(G: Array, support: Array) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-        work = coder._work(len(G))
+        work = coder.work_for(len(G))
         for part in work:
             part[...] = -7  # what is not written must not be read
         work[1][: support.size] = support
@@ -392,8 +393,9 @@ class TestFactor:
         h[support] = 1.0
         h[support[gone]] = 0.0
         stay = np.delete(support, gone)
-        n, held = coder._drop_zeros(work, h, 11, done)
+        n, held, solved = _drop_zeros(work, h, 11, done)
         assert (n, held) == (stay.size, done - sum(k < done for k in gone))
+        assert solved == min(done, gone[0])  # what came before the first to leave
         np.testing.assert_array_equal(work[1][:n], stay)
         self.assert_factor(G, stay[:held], work)
         assert factored(gram, work, n, held) == n

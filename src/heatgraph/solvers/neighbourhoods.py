@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from heatgraph.objective.sparse import SparseAtoms
-from heatgraph.solvers.coding import _code_one, _work
+from heatgraph.solvers.coding import code_one, work_for
 from heatgraph.solvers.ensemble import CODING_TOL
 from heatgraph.solvers.gram import FASTMATH
 
@@ -148,7 +148,7 @@ def solve_exactly(G: Array, a: Array, h: Array, q: Array, energy: float) -> None
     for k in range(n):
         energy += h[k] * c[k]
     whole = (G, np.ones(n, np.bool_), np.empty((0, 0)))
-    _code_one(whole, _work(n), c, a, energy, h, CODING_TOL)
+    code_one(whole, work_for(n), c, a, energy, h, CODING_TOL)
 
 
 @_compiled

@@ -1,0 +1,214 @@
+"""The minimiser of a lasso over a support, with the signs of its atoms held.
+
+Along the way there atoms reach zero and leave; which ones enter is decided elsewhere.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from heatgraph.kernels.lanes import lanes, load, load_row, minus_scaled, store
+from heatgraph.solvers.cholesky import continue_factor, solve_lower, solve_upper, without_row
+from heatgraph.solvers.gram import Gram, compiled_with, gather
+
+__all__ = ["Work", "correlate", "descend_on_support"]
+
+Array = NDArray[np.float64]
+Ints = NDArray[np.intp]
+
+# Rows: correlations, a step, a row of the Gram matrix, one over the diagonal of the factor, and
+# what the factor was solved for; the support; and the Cholesky factor of its Gram matrix (in both
+# triangles).
+Work = tuple[Array, Ints, Array]
+
+_borrowing = compiled_with(nrt=False)
+# Part of whatever calls it, and in the order in which it is written: compiled on its own besides,
+# sums could be taken in another, and which of the two is run depends on what was in the cache.
+_inside = compiled_with(nrt=False, fastmath={"contract", "nsz"}, inside=True)
+
+
+@_borrowing
+def descend_on_support(
+    gram: Gram, work: Work, c: Array, a: Array, h: Array, n: int, done: int
+) -> tuple[int, int]:
+    """Minimise exactly over the support with its signs held, dropping atoms that reach zero.
+
+    Along each direction the objective falls as long as no sign changes; the first atom to reach
+    zero leaves, and the next direction is taken on what is left.  Returns the size of the support
+    and how many rows of its Cholesky factor hold: those before an atom that left still do.
+    """
+    q, y, support = work[0][0], work[0][1], work[1]
+    solved = done
+    while n > 0:
+        done = solved = _continue(gram[0], work, c, a, h, n, done, solved)
+        reach = _direction(gram[0], work, c, a, h, n, done)
+        if done == n and _cross(work, c, a, h, n):
+            n, done, solved = _drop_zeros(work, h, n, done)
+            continue
+        leaver = -1
+        for k in range(n):
+            old = h[support[k]]
+            until = -old / y[k]
+            first = (y[k] * old < 0.0) & (until <= reach)
+            reach, leaver = until if first else reach, k if first else leaver
+        if reach == np.inf:
+            break
+        for k in range(n):
+            old = h[support[k]]
+            new = old + reach * y[k]
+            # Two that reach zero together: rounding must not take the other to the far side.
+            h[support[k]] = new if new * old > 0.0 else 0.0
+        if leaver < 0:
+            break
+        h[support[leaver]] = 0.0
+        n, done, solved = _drop_zeros(work, h, n, done)
+    correlate(gram, c, h, q, support, n)
+    return n, done
+
+
+@_inside
+def _continue(
+    G: Array, work: Work, c: Array, a: Array, h: Array, n: int, done: int, solved: int
+) -> int:
+    """Continue the factor from row ``done``, and the solution with it for ``c - a sign(h) / 2``.
+
+    An atom that is in keeps its sign, so that the first ``solved`` rows stay what they are.
+    """
+    support, factor, (inverse, b) = work[1], work[2], (work[0][3], work[0][4])
+    rows: int = continue_factor(G, support, factor, inverse, n, done)
+    for k in range(solved, rows):
+        j = support[k]
+        b[k] = c[j] - math.copysign(0.5 * a[j], h[j])
+    solve_lower(factor, inverse, b, solved, rows)
+    return rows
+
+
+@_borrowing
+def _cross(work: Work, c: Array, a: Array, h: Array, n: int) -> bool:
+    """Take the whole step, every atom that would change sign stopping at zero, if that descends.
+
+    Where sources are far apart their atoms reach zero without regard to each other; to stop at the
+    first one would solve for all of them again each time.  Written to ``h`` where two or more stop
+    and the objective falls; the change is ``d.G d - 2 q.d + sum_j a_j (|h_j + d_j| - |h_j|)``.
+    """
+    (v, y, d), support, factor = (work[0][0], work[0][1], work[0][2]), work[1], work[2]
+    crossing = 0
+    for k in range(n):
+        old = h[support[k]]
+        crosses = old * (old + y[k]) <= 0.0
+        d[k] = -old if crosses else y[k]
+        crossing += crosses
+    if crossing < 2:
+        return False
+    change = 0.0
+    for k in range(n):
+        new, old = h[support[k]] + d[k], h[support[k]]
+        change += a[support[k]] * (abs(new) - abs(old)) - 2.0 * c[support[k]] * d[k]
+    # G = F F^T with F the factor, so d.G (d + 2 h) is F v with v = F^T d, times d + 2 h.
+    for k in range(n):
+        v[k] = 0.0
+        for m in range(k + 1):
+            v[m] += factor[k, m] * d[k]
+    for k in range(n):
+        Gd = 0.0
+        for m in range(k + 1):
+            Gd += factor[k, m] * v[m]
+        change += Gd * (d[k] + 2.0 * h[support[k]])
+    if change >= 0.0:
+        return False
+    for k in range(n):
+        h[support[k]] += d[k]
+        if d[k] != y[k]:
+            h[support[k]] = 0.0
+    return True
+
+
+@_borrowing
+def _drop_zeros(work: Work, h: Array, n: int, done: int) -> tuple[int, int, int]:
+    """Take every atom at zero off the support: ties bring several there at once.
+
+    Returns how many are left, how many rows of the factor hold, and how many of what was solved
+    with it.  The factor could take the latter along, but not from a nearly dependent atom, whose
+    solution is so large that little is left of the others in its rounding.
+    """
+    support = work[1]
+    kept, solved = 0, done
+    for k in range(n):
+        if h[support[k]] == 0.0:
+            if kept < done:
+                without_row(work[2], work[0][3], kept, done)
+                done -= 1
+                solved = min(solved, kept)
+        else:
+            support[kept] = support[k]
+            kept += 1
+    return kept, done, solved
+
+
+@_borrowing
+def _direction(G: Array, work: Work, c: Array, a: Array, h: Array, n: int, done: int) -> float:
+    """Write the step to take on the support into ``y``; return how far it may go.
+
+    Where the atoms are independent: the step to the minimiser with the signs held, of length 1.
+    Where atom ``done`` depends on those before it: the null vector of ``G_AA``, along which the
+    objective is linear, down to the first sign change.  Its slope has a part of the fit: between
+    nearly dependent atoms that is of the size of the penalty's, and decides which of them stays.
+    """
+    y, row, inverse = work[0][1], work[0][2], work[0][3]
+    support, factor = work[1], work[2]
+    if done == n:
+        for k in range(n):
+            y[k] = work[0][4][k]
+        solve_upper(factor, inverse, y, n)
+        for k in range(n):
+            y[k] -= h[support[k]]
+        return 1.0
+    for k in range(done):
+        y[k] = -factor[done, k]
+    solve_upper(factor, inverse, y, done)
+    y[done] = 1.0
+    for k in range(done + 1, n):
+        y[k] = 0.0
+    slope = 0.0
+    for k in range(done + 1):
+        j = support[k]
+        q = c[j]
+        gather(G, j, support, n, row)
+        for m in range(n):
+            q -= row[m] * h[support[m]]
+        slope += (a[j] * np.sign(h[j]) - 2.0 * q) * y[k]
+    if slope > 0.0:
+        for k in range(done + 1):
+            y[k] = -y[k]
+    return np.inf
+
+
+@_inside
+def correlate(gram: Gram, c: Array, h: Array, q: Array, support: Ints, n: int) -> None:
+    """``q = c - G h``, afresh; by rows, as G is symmetric and h sparse."""
+    G, K = gram[0], q.size
+    W = lanes(q.dtype)
+    # Some correlations at a time, in registers until all atoms are subtracted.
+    for start in range(0, K - 4 * W + 1, 4 * W):
+        q0, q1 = load(c, start), load(c, start + W)
+        q2, q3 = load(c, start + 2 * W), load(c, start + 3 * W)
+        for k in range(n):
+            j = support[k]
+            x = h[j]
+            q0 = minus_scaled(q0, x, load_row(G, j, start))
+            q1 = minus_scaled(q1, x, load_row(G, j, start + W))
+            q2 = minus_scaled(q2, x, load_row(G, j, start + 2 * W))
+            q3 = minus_scaled(q3, x, load_row(G, j, start + 3 * W))
+        store(q, start, q0)
+        store(q, start + W, q1)
+        store(q, start + 2 * W, q2)
+        store(q, start + 3 * W, q3)
+    for j in range(K // (4 * W) * 4 * W, K):
+        q[j] = c[j]
+    for k in range(n):
+        x, row = h[support[k]], G[support[k]]
+        for j in range(K // (4 * W) * 4 * W, K):
+            q[j] -= x * row[j]
