@@ -8,6 +8,8 @@ WORKERS ?= auto
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+FRESH := $(VENV)/.fresh
+COMPILED := $(wildcard $(addprefix src/heatgraph/,graph/*.py kernels/*.py objective/*.py solvers/*.py))
 ACCURACY := benchmarks/bench_accuracy.py
 DISTRIBUTED := benchmarks/bench_distributed.py
 SCALE := benchmarks/bench_scale.py
@@ -21,7 +23,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-setup: $(STAMP)  ## Create .venv and install heatgraph with everything for development
+setup: $(STAMP) $(FRESH)  ## Create .venv and install heatgraph with everything for development
 
 $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
@@ -29,6 +31,11 @@ $(STAMP): pyproject.toml constraints.txt
 	  echo "Name a newer one: make setup PYTHON=/path/to/python3.11" >&2; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+# Compiled code is kept by the file of its function alone: it outlives changes of those it calls.
+$(FRESH): $(COMPILED) | $(STAMP)
+	@find src -name '*.nb[ci]' -delete
 	@touch $@
 
 demo: setup  ## Learn a graph from example signals, into demo-output/
