@@ -15,7 +15,7 @@ from heatgraph.objective.atoms import ATOMS
 from heatgraph.solvers import coding as coder
 from heatgraph.solvers.cholesky import continue_factor
 from heatgraph.solvers.coding import Coding, code
-from heatgraph.solvers.support import _drop_zeros
+from heatgraph.solvers.support import _drop_zeros, descend_on_support
 
 Array = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -205,6 +205,28 @@ class TestHardDictionaries:
             coding = problem.solve(rng.integers(-1, 2, size=(5, 7)).astype(np.float64))
             assert np.all(coding.gap <= TOL * problem.energy)
             assert problem.violation(coding.h) < 1e-6
+
+    @pytest.mark.parametrize("size", [1.0, 1e-165])
+    def test_codes_whose_products_are_zero_stay_on_the_support(self, size: float) -> None:
+        rng = np.random.default_rng(0)
+        D, support, signs = (
+            rng.normal(size=(12, 9)),
+            np.arange(9),
+            np.where(np.arange(9) % 2, 1, -1),
+        )
+        gram, work = TestFactor.prepared(D.T @ D, support)
+        h = size * signs * rng.uniform(1.0, 2.0, size=9)
+        c, a = D.T @ (D @ (1.5 * size * signs)), np.full(9, 1e-3 * size)
+        assert descend_on_support(gram, work, c, a, h, 9, 0) == (9, 9)
+        np.testing.assert_array_equal(np.sign(h), signs)
+        np.testing.assert_allclose(D.T @ (D @ (h / size)), (c - 0.5 * a * signs) / size, rtol=1e-9)
+
+    def test_flat_directions_from_codes_that_grow_along_them(self) -> None:
+        # Two equal atoms, no penalty: all codes of the same sum are as good.
+        problem = Lasso(np.ones((1, 2)), np.ones((1, 1)), np.zeros(2))
+        coding = problem.solve(np.array([[-3.0, 5.0]]))
+        assert coding.h.sum() == pytest.approx(1.0)
+        assert coding.gap[0] <= TOL
 
     @pytest.mark.parametrize("kind", ["er", "ba"])
     def test_nearly_equal_scales_with_a_small_penalty(self, kind: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from heatgraph.objective.heat import HeatObjective, Signals
 from heatgraph.objective.simplex import ValidSet, project_simplex
 from heatgraph.solvers.ensemble import LocalSignals
 from heatgraph.solvers.heat import code_signals, solve_heat
+from heatgraph.solvers.keeping import Record
 from heatgraph.solvers.paper import solve_paper
 from heatgraph.solvers.result import Progress, Solution, Status
 from heatgraph.solvers.sparse_signals import SparseSignals
@@ -180,6 +182,28 @@ class TestSolver:
             run = problem.solve(max_iter=30)
             np.testing.assert_array_equal(run.w, first.w)
             np.testing.assert_array_equal(run.objective, first.objective)
+
+    def test_what_was_kept_stays_what_it_was(self) -> None:
+        # As long as it may take until a file can be written.
+        class Attic:
+            due = True
+            kept: ClassVar[list[tuple[Record, bytes]]] = []
+
+            def within(self, name: str, /) -> Attic:
+                return self
+
+            def get(self) -> Record | None:
+                return None
+
+            def put(self, record: Record, /) -> None:
+                self.kept.append((record, as_bytes(record)))
+
+        def as_bytes(record: Record) -> bytes:
+            return b"".join(array.tobytes() for array in record.arrays.values())
+
+        CASES["scales"].solve(max_iter=60, tol=0.0, keeper=Attic())
+        assert len(Attic.kept) > 50
+        assert all(as_bytes(record) == before for record, before in Attic.kept)
 
     def test_callers_arrays_are_not_written(self) -> None:
         problem = CASES["scales"]

@@ -186,8 +186,8 @@ class _StateKeeper:
         arrays = {
             "x": state.x,
             "gradient": state.at.gradient,
-            "steps": state.memory.steps,
-            "yields": state.memory.yields,
+            "steps": state.memory.steps.copy(),  # later pairs are written in their place
+            "yields": state.memory.yields.copy(),
             "history": np.array(state.history),
             **self.ensemble.pack(state.at.aux),
         }

@@ -48,25 +48,46 @@ def descend_on_support(
         if done == n and _cross(work, c, a, h, n):
             n, done, solved = _drop_zeros(work, h, n, done)
             continue
-        leaver = -1
-        for k in range(n):
-            old = h[support[k]]
-            until = -old / y[k]
-            first = (y[k] * old < 0.0) & (until <= reach)
-            reach, leaver = until if first else reach, k if first else leaver
+        reach, leaver = _until_zero(h, support, y, n, reach)
+        if reach == np.inf:  # where nothing reaches zero it is flat, and as flat the other way
+            for k in range(n):
+                y[k] = -y[k]
+            reach, leaver = _until_zero(h, support, y, n, reach)
         if reach == np.inf:
             break
-        for k in range(n):
-            old = h[support[k]]
-            new = old + reach * y[k]
-            # Two that reach zero together: rounding must not take the other to the far side.
-            h[support[k]] = new if new * old > 0.0 else 0.0
-        if leaver < 0:
+        if not _advance(h, support, y, n, reach, leaver):
             break
-        h[support[leaver]] = 0.0
         n, done, solved = _drop_zeros(work, h, n, done)
     correlate(gram, c, h, q, support, n)
     return n, done
+
+
+@_inside
+def _until_zero(h: Array, support: Ints, y: Array, n: int, reach: float) -> tuple[float, int]:
+    """How far along ``y`` the first atom reaches zero, and its place; ``reach`` and -1 if none."""
+    leaver = -1
+    for k in range(n):
+        old = h[support[k]]
+        until = -old / y[k]
+        # Signs are compared, as the product of two tiny numbers is zero.
+        inward = ((old > 0.0) & (y[k] < 0.0)) | ((old < 0.0) & (y[k] > 0.0))
+        first = inward & (until <= reach)
+        reach, leaver = until if first else reach, k if first else leaver
+    return reach, leaver
+
+
+@_inside
+def _advance(h: Array, support: Ints, y: Array, n: int, reach: float, leaver: int) -> bool:
+    """Go along ``y``; whether an atom is at zero then."""
+    zeros = 0
+    for k in range(n):
+        old = h[support[k]]
+        new = old + reach * y[k]
+        # Two that reach zero together: rounding must not take the other to the far side.
+        stays = ((new > 0.0) == (old > 0.0)) & (new != 0.0) & (k != leaver)
+        h[support[k]] = new if stays else 0.0
+        zeros += not stays
+    return zeros > 0
 
 
 @_inside
