@@ -47,7 +47,7 @@ def test_the_folder_holds_the_result(learned, frame):
     row = rows[0]
     s = model.scales_.tolist().index(float(row["scale"]))
     value = model.sources_[int(row["signal"]), s, frame.columns.get_loc(row["node"])]
-    assert float(row["value"]) == value
+    assert float(row["strength"]) == value
     for picture in ("graph.png", "convergence.png"):
         assert (folder / picture).read_bytes().startswith(b"\x89PNG")
     assert os.listdir(learned).count("result") == 1

@@ -44,6 +44,10 @@ def test_what_is_refused(run, refused, learned, tmp_path):
     out.write_text("old")
     assert "--force" in refused("report", learned / "result", "-o", out)
     assert out.read_text() == "old"
+    text = tmp_path / "page.txt"
+    assert f"--output: the page is an .html file, got {text}" in refused(
+        "report", learned / "result", "-o", text
+    )
     table = tmp_path / "places.csv"
     table.write_text("name,x\nmoss,1\n")
     where = ("--coordinates", table, "-o", tmp_path / "other.html")

@@ -27,13 +27,13 @@ def test_sources_are_those_of_the_model(run, learned, frame, new, tmp_path):
     for row in rows:
         s = model.scales_.tolist().index(float(row["scale"]))
         at = int(row["signal"]), s, frame.columns.get_loc(row["node"])
-        assert float(row["value"]) == pytest.approx(expected[at], rel=1e-9)
+        assert float(row["strength"]) == pytest.approx(expected[at], rel=1e-9)
     summary = json.loads(done.stdout)
     assert summary["n_sources"] == len(rows)
     assert 0 <= summary["largest_gap"] < 1e-8
     first = [row for row in summary["top"] if row["signal"] == "0"]
     assert len(first) == min(2, np.count_nonzero(expected[0]))
-    assert abs(first[0]["value"]) == np.abs(expected[0]).max()
+    assert abs(first[0]["strength"]) == np.abs(expected[0]).max()
 
 
 def test_what_is_printed(run, learned, new):
@@ -56,7 +56,7 @@ def test_columns_are_matched_by_name(run, learned, frame, new, tmp_path):
     turned.to_csv(tmp_path / "turned.csv", index=False)
     one = json.loads(run("sources", learned / "result", new, "--json").stdout)
     other = json.loads(run("sources", learned / "result", tmp_path / "turned.csv", "--json").stdout)
-    assert [row["value"] for row in other["top"]] == [row["value"] for row in one["top"]]
+    assert [row["strength"] for row in other["top"]] == [row["strength"] for row in one["top"]]
     assert other["top"][0]["signal"] == "a"
 
 
@@ -105,7 +105,9 @@ def test_bad_model_files(refused, learned, new, tmp_path):
         assert f"cannot load the model {path}" in line
         assert "learn the model anew" in line
     assert "No such file" in refused("sources", tmp_path / "no.npz", new)
-    assert "model.npz: No such file" in refused("sources", tmp_path / "..", new)
+    assert "holds no model.npz; name a folder that learn left" in refused(
+        "sources", tmp_path / "..", new
+    )
 
 
 def test_output_that_cannot_be_written(refused, learned, new, tmp_path):

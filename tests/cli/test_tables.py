@@ -185,6 +185,29 @@ def test_numbers_of_rows_taken_for_a_node_are_doubted(tmp_path, text, options, t
     assert told is None or told in notes
 
 
+@pytest.mark.parametrize(
+    ("titles", "step", "told"),
+    [
+        ("a,b,seen", 1.0, "say --index-column seen"),
+        ("id,b,seen", 0.1, "say --index-column seen"),
+        ("elapsed,a,b", 0.25, "say --index-column elapsed"),
+        ("a,b,seen", 0.0, None),
+        ("a,b,seen", -1.0, None),
+    ],
+)
+def test_clocks_taken_for_a_node_are_doubted(tmp_path, titles, step, told):
+    rng = np.random.default_rng(0)
+    rows = pd.DataFrame(rng.normal(size=(8, 3)).round(3), columns=titles.split(","))
+    rows["elapsed" if "elapsed" in rows else "seen"] = np.round(step * np.arange(8), 3)
+    if "id" in rows:
+        rows["id"] = range(8)
+    text = rows.to_csv(index=False)
+    notes = "; ".join(read(tmp_path, text).notes)
+    assert ("rises in even steps, and was taken for a node" in notes) == (told is not None)
+    assert told is None or told in notes
+    assert "was taken for a node" not in "; ".join(read(tmp_path, text, index_column="none").notes)
+
+
 @pytest.mark.parametrize("cell", ["north", "-", "n.d."])
 def test_a_cell_of_text_comes_with_a_remedy(tmp_path, cell):
     message = rf"column 'b': '{cell}' is not a number; leave a value .* or say --index-column b"

@@ -291,6 +291,16 @@ class TestCoding:
     def test_sources_are_few(self, signals, model):
         assert np.count_nonzero(model.transform(signals)) < 3 * M
 
+    def test_score_of_nothing(self, signals, model):
+        with pytest.raises(ValueError, match="X: no entry was observed"):
+            model.score(np.full_like(signals, np.nan))
+
+    def test_codes_in_a_line(self, signals, model):
+        n = np.count_nonzero(model.transform(signals))
+        assert repr(model.code(signals)) == (
+            f"SourceCodes({n} sources of {M} signals, at {N} nodes and 1 scales)"
+        )
+
     def test_any_unit_will_do(self, signals, model):
         """A signal far below alpha has no sources; one far above it is coded as it is."""
         assert not model.transform(1e-300 * signals).any()
@@ -411,6 +421,14 @@ class TestSymmetries:
         assert other.transform(c * signals) / c == pytest.approx(
             chosen.transform(signals), abs=1e-2
         )
+
+    def test_interrupt_while_compiled_code_is_loaded(self, signals, monkeypatch):
+        def stopped(*args, **kwargs):
+            raise SystemError("returned a result with an exception set") from KeyboardInterrupt()
+
+        monkeypatch.setattr("heatgraph.learners.learn_heat.fit_heat", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            LearnHeat().fit(signals)
 
     def test_penalties_out_of_proportion(self, signals):
         with pytest.raises(ValueError, match=r"beta = 1.0 is too large for signals so small"):
@@ -864,10 +882,13 @@ class TestOddSignals:
         with pytest.raises(ValueError, match=r"single signal.*pass numbers for alpha, beta"):
             LearnHeat().fit(signals[:1])
 
-    @pytest.mark.parametrize("alpha", [0.0, 1e5])
-    def test_penalties_that_leave_nothing_to_learn_spread_the_graph(self, signals, alpha):
-        learned = LearnHeat(n_scales=1, alpha=alpha, beta=0.01).fit(signals)
-        assert learned.laplacian_ == pytest.approx(N / (N - 1) * np.eye(N) - 1 / (N - 1), abs=1e-3)
+    def test_penalties_that_leave_nothing_to_learn_spread_the_graph(self, signals):
+        everywhere = pytest.approx(N / (N - 1) * np.eye(N) - 1 / (N - 1), abs=1e-3)
+        learned = LearnHeat(n_scales=1, alpha=1e5, beta=0.01).fit(signals)
+        assert learned.laplacian_ == everywhere
+        with pytest.warns(UserWarning, match="alpha = 0 puts no price on sources"):
+            learned = LearnHeat(n_scales=1, alpha=0.0, beta=0.01).fit(signals)
+        assert learned.laplacian_ == everywhere
 
     def test_two_nodes(self):
         X = np.array([[1.0, 0.5], [0.2, 0.9], [0.4, 0.1]])
@@ -894,7 +915,7 @@ def square(columns):
         (np.ones(5), "Expected 2D array, got 1D array"),
         (np.ones((0, 4)), "0 sample"),
         (np.zeros((5, 4)), "X holds no signal.*signals that vary"),
-        (np.full((5, 4), np.nan), "X holds no signal"),
+        (np.full((5, 4), np.nan), "X holds no signal: no entry was observed"),
         (np.array([["x", "y"], ["1", "2"]]), "X must hold numbers only.*drop the columns"),
         (pd.DataFrame({"a": ["x", "y"], "b": [1, 2]}), "X must hold numbers only.*'x'.*drop"),
         (square(["a", "b", "b", "c"]), "X: two columns are named 'b'; every node needs a name"),
@@ -937,6 +958,7 @@ PAPER = {"solver": "paper", "atoms": "raw", "scales": (2.0, 4.0), "learn_scales"
         ({"scales": (np.nan, 2.0)}, "scales must be a sequence of finite numbers >= 0, got"),
         ({"scales": "2, 4"}, "scales must be a sequence of finite numbers >= 0, got"),
         ({"scales": ("a", "b")}, "scales must be a sequence of finite numbers >= 0, got"),
+        ({"scales": ()}, "scales must be a sequence of finite numbers >= 0, got"),
         ({"scales": 2.0}, "scales must be a sequence of finite numbers >= 0, got"),
         ({"learn_scales": False}, "learn_scales=False.*scales must be given, e.g. scales="),
         ({"learn_scales": False, "n_scales": "auto"}, "learn_scales=False.*must be given"),

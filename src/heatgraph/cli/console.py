@@ -96,10 +96,13 @@ def _finite(value: Any) -> Any:
 
 
 @contextmanager
-def errors_reported(debug: bool, checkpoint: Path | None = None) -> Iterator[None]:
+def errors_reported(
+    debug: bool, checkpoint: Path | None = None, stopped: str = "stopped; nothing was written"
+) -> Iterator[None]:
     """One line on standard error and exit code 2 for what the user can mend.
 
-    ``checkpoint`` is a file that a command which is stopped leaves, and goes on from.
+    ``checkpoint`` is a file that a command which is stopped leaves, and goes on from; ``stopped``
+    is said where there is none.
     """
     try:
         yield
@@ -110,7 +113,7 @@ def errors_reported(debug: bool, checkpoint: Path | None = None) -> Iterator[Non
                 "goes on from there"
             )
         else:
-            Voice().warn("stopped; nothing was written")
+            Voice().warn(stopped)
         raise typer.Exit(INTERRUPTED) from None
     except (ValueError, OSError, ImportError, MemoryError) as error:
         if debug:

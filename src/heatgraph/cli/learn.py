@@ -47,6 +47,10 @@ METHODS: dict[str, type[Any]] = {
     "glasso": GraphicalLassoGraph,
 }
 PARAMETERS = ("alpha", "beta", "penalty", "eps")  # that a fit may have chosen
+STOPPED = (
+    "stopped before there was a graph, and nothing was written; with --checkpoint FILE the same "
+    "command would go on from there"
+)
 SIGNALS = (
     "Signals as CSV, Parquet or NPY: a row a signal, a column a node. Several Parquet files, or a "
     "folder of them, are read by Dask."
@@ -122,7 +126,7 @@ def learn(
     where it has left results, as after Ctrl-C.
     """
     voice = Voice(json, quiet)
-    with errors_reported(debug, checkpoint):
+    with errors_reported(debug, checkpoint, STOPPED):
         if jobs == 0:
             raise ValueError("--jobs must be a number of threads, or -1 for all, got 0")
         times = _scales(scales)
@@ -247,7 +251,8 @@ def human(model: Any, table: SignalTable | ClusterTable) -> list[Any]:
     predicted = ""
     if "predicted" in facts:
         predicted = (
-            f" They predict {facts['predicted']:.0%} of what was hidden of held-out signals."
+            f" They predict {max(facts['predicted'], 0.0):.0%} of what was hidden of held-out "
+            "signals."
         )
     return [
         f"Learned a graph of {counted(facts['n_nodes'], 'node')} and "

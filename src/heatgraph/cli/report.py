@@ -20,7 +20,7 @@ from heatgraph.cli.options import (
     QuietFlag,
     Transpose,
 )
-from heatgraph.cli.results import MODEL, parents_made
+from heatgraph.cli.results import model_path, parents_made
 from heatgraph.cli.sources import signals_for
 from heatgraph.cli.tables import TableOptions
 from heatgraph.cli.text import SAVE_AS_UTF8
@@ -60,9 +60,11 @@ def report(
     """
     voice = Voice(json, quiet)
     with errors_reported(debug):
+        if output.suffix.lower() not in (".html", ".htm"):
+            raise ValueError(f"--output: the page is an .html file, got {output}")
         if output.exists() and not force:
             raise FileExistsError(f"{output} is there already; --force replaces it")
-        model = load_model(model_file / MODEL if model_file.is_dir() else model_file)
+        model = load_model(model_path(model_file))
         shown: dict[str, Any] = {}
         if signals is not None:
             options = TableOptions(index_column, transpose, header, decimal)

@@ -26,6 +26,7 @@ from heatgraph.report import write_report
 from heatgraph.storage import save_model
 
 __all__ = [
+    "model_path",
     "parents_made",
     "result_folder",
     "source_rows",
@@ -182,7 +183,7 @@ def draw(
 def source_rows(
     model: Any, sources: NDArray[np.float64], table: SignalTable, top: int | None = None
 ) -> list[SourceRow]:
-    """Of which signal, at which scale and node, how strong; the ``top`` strongest of a signal."""
+    """Of which signal, at which node and scale, how strong; the ``top`` strongest of a signal."""
     nodes = labels(model.graph_)
     rows = []
     for m, h in enumerate(sources):
@@ -192,18 +193,27 @@ def source_rows(
             rows.append(
                 {
                     "signal": table.label(m),
-                    "scale": float(model.scales_[s]),
                     "node": nodes[n],
-                    "value": float(h[s, n]),
+                    "scale": float(model.scales_[s]),
+                    "strength": float(h[s, n]),
                 }
             )
     return rows
 
 
+def model_path(given: Path) -> Path:
+    """A file of a model, or the one in the folder that `learn` left."""
+    if not given.is_dir():
+        return given
+    if not (given / MODEL).exists():
+        raise FileNotFoundError(f"{given} holds no {MODEL}; name a folder that learn left")
+    return given / MODEL
+
+
 def write_sources(path: Path, rows: list[SourceRow]) -> None:
     """A list of sources, one a line."""
     with write_atomically(path, "w", newline="") as file:
-        writer = csv.DictWriter(file, ["signal", "scale", "node", "value"])
+        writer = csv.DictWriter(file, ["signal", "node", "scale", "strength"])
         writer.writeheader()
         writer.writerows(rows)
 

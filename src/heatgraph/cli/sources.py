@@ -23,9 +23,9 @@ from heatgraph.cli.options import (
 )
 from heatgraph.cli.origin import NPY, PARQUET, TEXT, kind_of
 from heatgraph.cli.results import (
-    MODEL,
     draw,
     listed,
+    model_path,
     parents_made,
     result_folder,
     source_rows,
@@ -95,7 +95,7 @@ def sources(
 
 def heat_model(path: Path) -> LearnHeat:
     """The model in a file, or in the folder that `learn` left."""
-    model = load_model(path / MODEL if path.is_dir() else path)
+    model = load_model(model_path(path))
     if not isinstance(model, LearnHeat):
         raise ValueError(
             f"{path} holds a {type(model).__name__}, a model without sources; learn one with "
@@ -187,7 +187,7 @@ def summary_of(model: LearnHeat, found: Any, table: SignalTable, top: int) -> di
 def human(summary: dict[str, Any], output: Path | None) -> list[Any]:
     """The same, for a reader."""
     rows = [
-        (row["signal"], str(row["node"]), f"{row['scale']:.3g}", f"{row['value']:+.4g}")
+        (row["signal"], str(row["node"]), f"{row['scale']:.3g}", f"{row['strength']:+.4g}")
         for row in summary["top"][:MAX_ROWS]
     ]
     more = len(summary["top"]) - len(rows)

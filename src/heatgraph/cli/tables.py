@@ -37,6 +37,10 @@ INDEX_NAME = re.compile(
 )
 
 
+TICKS = 5  # steps of one size that are no chance
+EVEN = 1e-6  # of a step, relatively: what rounding of times in a file may leave
+
+
 @dataclass(frozen=True)
 class TableOptions:
     """How the user wants a table read; None leaves it to the content.
@@ -281,6 +285,8 @@ def _settle(raw: _Raw, options: TableOptions) -> SignalTable:
             values = np.insert(values, raw.at, _numbers(raw, number), axis=1)
     across = None if names is None else tuple(names)
     origin = replace(origin, names=across)
+    if not options.transpose and options.nodes is None and options.index_column is None:
+        raw.notes += _doubt_clocks(raw, values)
     if options.transpose:
         return SignalTable(values.T, labels, across, tuple(raw.notes), origin)
     return SignalTable(values, across, labels, tuple(raw.notes), origin)
@@ -322,6 +328,28 @@ def _doubt(raw: _Raw, number: Callable[[str], float]) -> list[str]:
     return [
         "the first column holds whole numbers that increase, and was taken for a node; if it "
         f"labels the signals, {remedy}"
+    ]
+
+
+def _doubt_clocks(raw: _Raw, values: NDArray[np.float64]) -> list[str]:
+    """A word on columns that were taken for nodes and rise by the same step at every signal."""
+    steps = np.diff(values, axis=0)
+    if len(steps) < TICKS or any("was taken for a node" in note for note in raw.notes):
+        return []
+    least, most = steps.min(axis=0), steps.max(axis=0)
+    clocks = np.flatnonzero((least > 0.0) & (most - least <= EVEN * most))
+    if not clocks.size:
+        return []
+    k = int(clocks[0])
+    names = raw.names or []
+    if len(names) > values.shape[1]:  # one of them labels the signals
+        names = names[: raw.at] + names[raw.at + 1 :]
+    which, remedy = f"column {k + 1}", "take it out"
+    if names:
+        which, remedy = f"column {names[k]!r}", f"say --index-column {shlex.quote(names[k])}"
+    return [
+        f"the {which} rises in even steps, and was taken for a node; if it labels the signals, "
+        f"{remedy}"
     ]
 
 

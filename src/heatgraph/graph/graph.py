@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -248,11 +249,11 @@ class Graph:
             keep[np.argsort(-self.weights, kind="stable")[:n_edges]] = True
             return self._keep(keep)
         if relative is not None:
-            if not 0 <= relative <= 1:
+            if not isinstance(relative, Real) or not 0 <= relative <= 1:
                 raise ValueError(f"relative must lie in [0, 1], got {relative!r}")
             weight = relative * float(self.weights.max(initial=0.0))
-        if weight is None or not weight >= 0:
-            raise ValueError(f"weight must be at least 0, got {weight!r}")
+        if not isinstance(weight, Real) or not weight >= 0:
+            raise ValueError(f"weight must be a number of at least 0, got {weight!r}")
         return self._keep(self.weights >= weight)
 
     def _keep(self, mask: NDArray[np.bool_]) -> Graph:

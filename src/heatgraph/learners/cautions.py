@@ -24,7 +24,14 @@ NEARLY_ALL = 0.1  # of it missed: a level that explains more is worth one whatev
 
 def warn_of_fit(estimator: Any, p: HeatParameters, fit: Fit, names: Names) -> None:
     """What a user has to know before trusting a fit."""
-    if fit.choice is not None and not fit.choice.predicts:
+    if not isinstance(estimator.alpha, str) and estimator.alpha == 0:
+        warnings.warn(
+            "LearnHeat: alpha = 0 puts no price on sources, so that any graph fits any signals; "
+            'pass alpha > 0, or "auto".',
+            UserWarning,
+            stacklevel=3,
+        )
+    elif fit.choice is not None and not fit.choice.predicts:
         warnings.warn(
             "LearnHeat: no parameters predict hidden entries better than zero does, so these "
             "signals show no diffusion on a graph; do not trust graph_.",

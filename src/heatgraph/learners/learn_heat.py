@@ -415,6 +415,8 @@ class LearnHeat(ReportMixin, TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self)
         observations = check_signals(self, X, reset=False)
+        if np.isnan(observations).all():
+            raise ValueError("X: no entry was observed, so there is nothing to predict.")
         unit = unit_of(observations)
         part = hide_entries(
             Signals.from_missing(observations.T / unit), HIDDEN_SHARE, np.random.default_rng(0)

@@ -146,9 +146,10 @@ def _signals_and_rows(
     """The signals, and a matrix whose columns are as far apart as those of the signals."""
     largest = X.total_energy if isinstance(X, DaskSignals) else np.nanmax(np.abs(X), initial=0.0)
     if not largest > 0.0:
+        nothing = not isinstance(X, DaskSignals) and bool(np.isnan(X).all())
+        seen = "no entry was observed" if nothing else "every observed entry is zero"
         raise ValueError(
-            "X holds no signal: every observed entry is zero. A graph can only be learned from "
-            "signals that vary."
+            f"X holds no signal: {seen}. A graph can only be learned from signals that vary."
         )
     if not isinstance(X, DaskSignals):
         return Signals.from_missing(np.ascontiguousarray(X.T)), X
@@ -237,7 +238,7 @@ def _scales(estimator: Any) -> tuple[Array, ...]:
         tau = np.array(estimator.scales, dtype=np.float64)
     except (TypeError, ValueError):
         tau = np.array(np.nan)
-    if tau.ndim != 1 or not np.all(np.isfinite(tau) & (tau >= 0.0)):
+    if tau.ndim != 1 or not tau.size or not np.all(np.isfinite(tau) & (tau >= 0.0)):
         raise ValueError(
             f"scales must be a sequence of finite numbers >= 0, got {estimator.scales!r}."
         )

@@ -17,7 +17,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from heatgraph.solvers.result import Monitor
+from heatgraph.solvers.result import Monitor, is_interrupt
 from heatgraph.solvers.result import Progress as Step
 
 __all__ = ["Watch", "progress_bars", "watch_fit"]
@@ -37,9 +37,11 @@ class Watch:
 def watch_fit(verbose: int, monitor: Monitor | None, unit: float = 1.0) -> Iterator[Watch]:
     """The caller's monitor, and a progress bar on standard error where ``verbose`` asks for one.
 
-    Both see the objective times ``unit``, which puts it back in the units of the caller.
+    Both see the objective times ``unit``, which puts it back in the units of the caller.  Ctrl-C
+    leaves as the KeyboardInterrupt that it is, whatever it stopped.
     """
-    with progress_bars() if verbose else nullcontext(Watch(None, None)) as bars:
+    shown = progress_bars() if verbose else nullcontext(Watch(None, None))
+    with _interrupts_named(), shown as bars:
         watchers = [m for m in (bars.step, monitor) if m is not None]
 
         def step(now: Step) -> None:
@@ -47,6 +49,16 @@ def watch_fit(verbose: int, monitor: Monitor | None, unit: float = 1.0) -> Itera
                 watcher(replace(now, objective=now.objective * unit))
 
         yield Watch(step if watchers else None, bars.tried)
+
+
+@contextmanager
+def _interrupts_named() -> Iterator[None]:
+    try:
+        yield
+    except SystemError as error:
+        if not is_interrupt(error):
+            raise
+        raise KeyboardInterrupt from error
 
 
 @contextmanager

@@ -28,6 +28,11 @@ class SourceCodes:
     nodes: Sequence[Any] = ()
     scales: Sequence[float] = ()
 
+    def __repr__(self) -> str:
+        M, S, N = self.sources.shape
+        found = np.count_nonzero(self.sources)
+        return f"SourceCodes({found} sources of {M} signals, at {N} nodes and {S} scales)"
+
     def to_pandas(self) -> pd.DataFrame:
         """A row a source that is not zero: its signal, node, scale and strength.
 

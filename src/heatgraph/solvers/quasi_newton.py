@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from heatgraph.objective.simplex import ValidSet, project_valid
 from heatgraph.solvers.curvature import CHUNK, Curvature, compile_sums
-from heatgraph.solvers.result import Status
+from heatgraph.solvers.result import Status, is_interrupt
 
 __all__ = ["Evaluation", "State", "minimise"]
 
@@ -113,7 +113,9 @@ def minimise(
             if following is None:
                 return state, Status.STALLED
             state = following
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, SystemError) as error:
+        if not is_interrupt(error):
+            raise
         return state, Status.INTERRUPTED
 
 
