@@ -13,6 +13,7 @@ from heatgraph.plotting import (
     plot_convergence,
     plot_graph,
     plot_laplacians,
+    plot_map,
     plot_selection,
     plot_sources,
     plot_stretches,
@@ -64,6 +65,34 @@ def test_labels_are_in_the_picture_and_apart(graph):
     for k, box in enumerate(found):
         assert window.x0 <= box.x0 < box.x1 <= window.x1
         assert not any(box.overlaps(other) for other in found[:k])
+
+
+ODD = [r"cost $\foo$ 5", r"$\alpha$_{", "5 $ or 6 $", "a_b^c"]
+
+
+def as_written(text):
+    return not (text.get_parse_math() or text.get_usetex())
+
+
+def test_dollar_signs_in_names_open_no_formula():
+    graph = Graph([(0, 1), (1, 2), (2, 3)], [1.0, 2.0, 3.0], names=ODD)
+    ax = plot_sources(graph, np.ones(4), np.eye(1, 4))
+    ax.set_title(f"signal {ODD[0]}")
+    boxes(ax)
+    assert as_written(ax.title)
+    for drawn in (plot_graph(graph), plot_map(graph, np.eye(4, 2))):
+        boxes(drawn)
+        assert [text.get_text() for text in drawn.texts] == ODD
+        assert all(map(as_written, drawn.texts))
+
+
+def test_dollar_signs_beside_matrices_open_no_formula():
+    graph = Graph([(0, 1), (1, 2), (2, 3)], [1.0, 2.0, 3.0], names=ODD)
+    (ax,) = plot_laplacians([graph], [ODD[0]])
+    boxes(ax)
+    ticks = [*ax.get_xticklabels(), *ax.get_yticklabels()]
+    assert [text.get_text() for text in ticks] == 2 * ODD
+    assert all(map(as_written, [ax.title, *ticks]))
 
 
 def test_many_names_are_left_out():

@@ -18,6 +18,7 @@ from heatgraph.plotting.style import (
     BLUE,
     FONT,
     INK,
+    LITERAL,
     MARKERS,
     MAX_NAMES,
     NEGATIVE,
@@ -110,6 +111,7 @@ def plot_sources(
     Returns
     -------
     matplotlib Axes
+        A title set on them is drawn as written, without formulas.
 
     Examples
     --------
@@ -148,6 +150,7 @@ def plot_sources(
         for k in found:
             labels[k] = f"{labels[k]}\n{row[k]:+.2g}".strip()
     _frame(ax, places)
+    ax.title.set(**LITERAL)  # what a signal is called may become it
     ax.legend(
         loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=2, frameon=False, markerscale=0.5
     )
@@ -195,7 +198,7 @@ def plot_laplacians(
     for k, (graph, panel) in enumerate(zip(graphs, panels, strict=True)):
         W = graph.adjacency().toarray()
         image = panel.imshow(W, cmap="Blues", vmin=0.0, vmax=top, interpolation="nearest")
-        panel.set_title("" if titles is None else titles[k], fontsize=FONT + 1)
+        panel.set_title("" if titles is None else titles[k], fontsize=FONT + 1, **LITERAL)
         _name_rows(panel, graph, first=k == 0)
     figure_of(panels[0]).colorbar(image, ax=panels, label="weight", shrink=0.8)
     return panels
@@ -215,8 +218,8 @@ def _name_rows(ax: Axes, graph: Graph, *, first: bool) -> None:
         return
     small = FONT - (3.0 if graph.n_nodes > 12 else 1.0)
     ticks = range(graph.n_nodes)
-    ax.set_xticks(ticks, texts(graph), rotation=90, fontsize=small)
-    ax.set_yticks(ticks, texts(graph) if first else [], fontsize=small)
+    ax.set_xticks(ticks, texts(graph), rotation=90, fontsize=small, **LITERAL)
+    ax.set_yticks(ticks, texts(graph) if first else [], fontsize=small, **LITERAL)
 
 
 def _values(values: ArrayLike, n_nodes: int) -> Array:

@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.patheffects import withStroke
 from numpy.typing import NDArray
 
-from heatgraph.plotting.style import FONT, INK, figure_of
+from heatgraph.plotting.style import FONT, INK, LITERAL, figure_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -72,6 +72,7 @@ def draw_labels(
             color=INK,
             zorder=2,  # below the nodes, so that no halo eats into one
             path_effects=[withStroke(linewidth=2.5, foreground="white")],
+            **LITERAL,
         )
 
 

@@ -23,6 +23,8 @@ SEQUENCE = (BLUE, ORANGE, VERMILION, "#009E73", "#CC79A7", "#56B4E9", INK)
 SIGNED, POSITIVE, NEGATIVE = "PuOr_r", "cividis", "cividis_r"
 MARKERS = "osD^v<>p"
 MAX_NAMES = 40
+# Text that is the user's is drawn as written: a dollar sign in a name opens no formula.
+LITERAL: dict[str, Any] = {"parse_math": False, "usetex": False}
 FONT = 10.0
 
 
