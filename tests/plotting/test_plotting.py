@@ -19,6 +19,7 @@ from heatgraph.plotting import (
     plot_stretches,
     plot_weights,
 )
+from heatgraph.plotting.style import shortened
 
 
 @pytest.fixture(autouse=True)
@@ -93,6 +94,62 @@ def test_dollar_signs_beside_matrices_open_no_formula():
     ticks = [*ax.get_xticklabels(), *ax.get_yticklabels()]
     assert [text.get_text() for text in ticks] == 2 * ODD
     assert all(map(as_written, [ax.title, *ticks]))
+
+
+def test_long_names_are_shortened_and_leave_the_graph_its_room(graph):
+    names = [f"sensor of temperature in building {k}, upper floor, room {k:2}" for k in range(16)]
+    ax = plot_graph(Graph(graph.edges, graph.weights, names=names))
+    found = boxes(ax)
+    window = ax.get_figure().bbox
+    assert all(window.x0 <= box.x0 < box.x1 <= window.x1 for box in found)
+    other = plot_graph(graph)
+    boxes(other)
+    assert ax.get_window_extent().height > 0.9 * other.get_window_extent().height
+    written = [text.get_text() for text in ax.texts]
+    assert len(set(written)) == 16
+    assert all(len(text) <= 20 and "\u2026" in text for text in written)
+    (matrix,) = plot_laplacians([Graph(graph.edges, graph.weights, names=names)])
+    assert [text.get_text() for text in matrix.get_xticklabels()] == written
+
+
+@pytest.mark.parametrize("text", ["", "a", "x" * 20])
+def test_short_names_are_written_in_full(text):
+    assert shortened(text) == text
+
+
+@pytest.mark.parametrize("at_most", [5, 12, 20])
+def test_of_a_long_name_both_ends_are_kept(at_most):
+    short = shortened("abc" * 20 + "xyz", at_most)
+    assert len(short) == at_most
+    assert short.startswith("ab")
+    assert short.endswith("z")
+
+
+def far_from(box, ax, place):
+    """How many points a label is away from the middle of a node."""
+    x, y = ax.transData.transform(place)
+    away = np.maximum([box.x0 - x, x - box.x1, box.y0 - y, y - box.y1], 0.0)
+    return float(np.linalg.norm(away)) * 72.0 / ax.get_figure().dpi
+
+
+def test_labels_touch_no_node():
+    places = np.array([(0.0, 0.0), (1.0, 0.0), (1.0, 1.0), (0.0, 1.0)])
+    names = ["WWWWWWWW", "Oakham", "MMMMMMMM", "wide\nwide"]
+    graph = Graph([(0, 1), (1, 2), (2, 3), (3, 0), (0, 2)], np.ones(5), names=names)
+    ax = plot_graph(graph, places)
+    radius = 0.5 * np.sqrt(ax.collections[1].get_sizes()[0])
+    for box in boxes(ax):
+        assert min(far_from(box, ax, place) for place in places) > radius + 1.0
+
+
+def test_labels_of_nodes_that_nearly_coincide_are_not_mistaken():
+    places = np.array([(0.0, 0.0), (1.0, 0.02), (1.0, 0.06), (0.4, 1.0)])
+    graph = Graph([(0, 1), (1, 2), (2, 3), (0, 3)], np.ones(4), names=["a", "Brook", "Elton", "d"])
+    ax = plot_graph(graph, places)
+    found = boxes(ax)
+    for own, other in ((1, 2), (2, 1)):
+        near, far = (far_from(found[own], ax, places[k]) for k in (own, other))
+        assert near + 2.0 < far
 
 
 def test_many_names_are_left_out():

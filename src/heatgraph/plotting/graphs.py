@@ -52,7 +52,7 @@ def plot_graph(
     Parameters
     ----------
     graph : Graph
-        Its names are written beside the nodes up to 40 of them.
+        Its names are written beside the nodes up to 40 of them, long ones shortened.
     coordinates : array-like, shape (n_nodes, 2), optional
         Where the nodes are; by default the graph's own, else a layout by springs, the same at
         every call.

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["bare", "figure_of", "new_axes", "new_row", "texts"]
+__all__ = ["bare", "figure_of", "new_axes", "new_row", "shortened", "texts"]
 
 Array = NDArray[np.float64]
 
@@ -23,6 +23,7 @@ SEQUENCE = (BLUE, ORANGE, VERMILION, "#009E73", "#CC79A7", "#56B4E9", INK)
 SIGNED, POSITIVE, NEGATIVE = "PuOr_r", "cividis", "cividis_r"
 MARKERS = "osD^v<>p"
 MAX_NAMES = 40
+LONGEST = 20  # name that is written in full
 # Text that is the user's is drawn as written: a dollar sign in a name opens no formula.
 LITERAL: dict[str, Any] = {"parse_math": False, "usetex": False}
 FONT = 10.0
@@ -58,4 +59,12 @@ def bare(ax: Axes) -> None:
 
 def texts(graph: Graph) -> list[str]:
     """The names of the nodes, or their numbers, as they are written."""
-    return [str(name) for name in (graph.names or range(graph.n_nodes))]
+    return [shortened(str(name)) for name in (graph.names or range(graph.n_nodes))]
+
+
+def shortened(text: str, at_most: int = LONGEST) -> str:
+    """Text of at most so many characters; of longer ones both ends, where names differ."""
+    if len(text) <= at_most:
+        return text
+    tail = at_most // 2 - 1
+    return text[: at_most - tail - 1].rstrip() + "\u2026" + text[-tail:].lstrip()
