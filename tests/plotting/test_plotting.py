@@ -292,19 +292,57 @@ def test_bad_input(graph, call, message):
         call(graph)
 
 
-def test_stretches_are_shown_up_to_what_predicting_zero_misses():
-    tried = pd.DataFrame(
+def stretches(*missed):
+    """Two betas, each at two stretches."""
+    return pd.DataFrame(
         {
             "beta": [1.0, 1.0, 2.0, 2.0],
             "scale1": [3.0, 3.6, 3.0, 3.6],
             "stretch": [1.0, 1.2, 1.0, 1.2],
-            "missed": [0.4, 5.0, 0.5, 0.3],
+            "missed": missed,
             "standard_error": 0.1,
         }
     )
+
+
+def legend_of(ax):
+    return {text.get_text() for text in ax.get_legend().texts}
+
+
+def test_stretches_are_shown_up_to_what_predicting_zero_misses():
+    tried = stretches(0.4, 5.0, 0.5, 0.3)
     ax = plot_stretches(tried, scale=3.6, beta=2.0)
     assert ax.get_ylim()[1] == pytest.approx(1.05)
     assert ax.collections[-1].get_offsets().tolist() == [[1.2, 0.3]]
-    texts = {text.get_text() for text in ax.get_legend().texts}
-    assert texts == {"beta 1", "beta 2", "chosen"}
-    assert "chosen" not in {t.get_text() for t in plot_stretches(tried).get_legend().texts}
+    assert legend_of(ax) == {"beta 1", "beta 2", "above the axis, with its value", "chosen"}
+    assert "chosen" not in legend_of(plot_stretches(tried))
+
+
+def test_stretches_above_the_axis_are_marked_at_its_end():
+    ax = plot_stretches(stretches(0.4, 5.0, 0.5, 7.0))
+    assert ax.lines[0].get_ydata().tolist() == [0.4, 1.05]
+    assert ax.collections[-1].get_offsets().tolist() == [[1.2, 1.05], [1.2, 1.05]]
+    assert [text.get_text() for text in ax.texts] == ["5 to 7"]
+    # No bar of what is not there.
+    assert all(np.nanmax(bar[:, 1]) < 1.0 for bar in ax.collections[0].get_segments() if len(bar))
+    boxes(ax)
+    assert legend_of(plot_stretches(stretches(0.4, 0.5, 0.6, 0.7))) == {"beta 1", "beta 2"}
+
+
+def test_stretches_that_all_miss_more_than_zero_does_are_seen():
+    ax = plot_stretches(stretches(1.5, 2.0, 1.4, 1.2), scale=3.6, beta=2.0)
+    assert ax.collections[-1].get_offsets().tolist() == [[1.2, 1.2]]
+    assert ax.get_ylim()[0] < 1.2 < ax.get_ylim()[1]
+
+
+def test_legends_of_choices_cover_no_data():
+    tried = pd.DataFrame({"n_scales": 1, "alpha": [0.1, 0.2, 0.1, 0.2], "beta": [1, 1, 2, 2]})
+    tried = tried.assign(missed=[0.5, 0.6, 0.7, 0.4], standard_error=0.5)
+    for ax in (
+        plot_selection(tried, alpha=0.2, beta=1.0),
+        plot_stretches(stretches(0.4, 5.0, 0.5, 0.3)),
+    ):
+        found = boxes(ax)
+        legend = ax.get_legend().get_window_extent()
+        assert legend.y0 >= ax.get_window_extent().y1
+        assert not any(legend.overlaps(box) for box in found)

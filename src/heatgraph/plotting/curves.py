@@ -141,7 +141,8 @@ def plot_stretches(
     Returns
     -------
     matplotlib axes
-        With a line for every beta, over the factor; bars are standard errors.
+        With a line for every beta, over the factor; bars are standard errors.  What missed more
+        than predicting zero would is a triangle at the top, with its value.
 
     Examples
     --------
@@ -153,13 +154,45 @@ def plot_stretches(
     """
     ax = new_axes(6.0, 3.6) if ax is None else ax
     every = stretches.loc[stretches.groupby(["beta", "stretch"])["missed"].idxmin()]
-    for k, (spread, best) in enumerate(every.groupby("beta")):
-        _missed_along(ax, k, best, "stretch", f"beta {spread:.2g}")
-    if scale is not None and beta is not None:
-        _ring(ax, every, chosen_stretch(every, scale, beta), "stretch")
     # A dictionary that is far off can miss many times what there is.
-    ax.set_ylim(top=min(ax.get_ylim()[1], MOST_MISSED))
-    return _labelled(ax, "scales, over those that were learned")
+    top = max(MOST_MISSED, MOST_MISSED * float(every["missed"].min()))
+    beyond = every["missed"] > top
+    shown = every.assign(
+        missed=every["missed"].clip(upper=top), standard_error=every["standard_error"].mask(beyond)
+    )
+    for k, (spread, best) in enumerate(shown.groupby("beta")):
+        _missed_along(ax, k, best, "stretch", f"beta {spread:.2g}")
+    _mark_beyond(ax, every[beyond], "stretch", top)
+    if scale is not None and beta is not None:
+        _ring(ax, shown, chosen_stretch(every, scale, beta), "stretch")
+    ax.set_ylim(top=top if beyond.any() else min(ax.get_ylim()[1], top))
+    return _labelled(ax, "scales, over those that were learned", above=bool(beyond.any()))
+
+
+def _mark_beyond(ax: Axes, rows: pd.DataFrame, along: str, top: float) -> None:
+    """What is above the axis, as triangles at its end, each with its value."""
+    if rows.empty:
+        return
+    ax.scatter(
+        rows[along],
+        np.full(len(rows), top),
+        s=70,
+        marker="^",
+        color=INK,
+        clip_on=False,
+        zorder=4,
+        label="above the axis, with its value",
+    )
+    for place, same in rows.groupby(along):
+        ends = dict.fromkeys(f"{end:.2g}" for end in (same["missed"].min(), same["missed"].max()))
+        ax.annotate(
+            " to ".join(ends),
+            (float(str(place)), top),
+            (0.0, 6.0),
+            textcoords="offset points",
+            ha="center",
+            fontsize="small",
+        )
 
 
 def _missed_along(ax: Axes, k: int, rows: pd.DataFrame, along: str, label: str) -> None:
@@ -176,10 +209,21 @@ def _missed_along(ax: Axes, k: int, rows: pd.DataFrame, along: str, label: str) 
     )
 
 
-def _labelled(ax: Axes, along: str) -> Axes:
+def _labelled(ax: Axes, along: str, *, above: bool = False) -> Axes:
+    """Names of the axes, and a legend over them, where it covers nothing.
+
+    It leaves room for values that are written ``above``.
+    """
     ax.set_xlabel(along)
     ax.set_ylabel("share of hidden energy missed")
-    ax.legend(frameon=False, fontsize="small")
+    ax.legend(
+        loc="lower center",
+        bbox_to_anchor=(0.5, 1.0),
+        borderaxespad=2.0 if above else 0.5,
+        ncols=3,
+        frameon=False,
+        fontsize="small",
+    )
     ax.grid(alpha=0.3)
     bare(ax)
     return ax
