@@ -77,6 +77,40 @@ def test_the_demo_answers(open_page, demo_page):
     opened.check_quiet(demo_page)
 
 
+def test_the_cut_is_the_one_that_was_used(open_page, make_model, tmp_path):
+    learned = Graph([(0, 1), (1, 2), (2, 3)], [0.01, 0.5, 1.0], names=["a", "b", "c", "d"])
+    model = make_model(learned.cut(weight=0.2), learned=learned)
+    model.cut_ = 0.2
+    path = tmp_path / "report.html"
+    write_report(model, path)
+    assert "<td>cut, used</td><td>0.2</td>" in path.read_text("utf-8")
+    opened = open_page(path)
+    place = "name => Bokeh.documents.at(-1).get_model_by_name(name).location"
+    as_learned = "2 edges, 2 pieces; cut at weight 0.2, the lightest edge kept has 0.5"
+    assert opened.text("#cut-says") == as_learned
+    assert [opened.page.evaluate(place, name) for name in ("cut", "learned")] == [0.2, 0.2]
+    opened.page.fill("#kept", "1")
+    opened.page.press("#kept", "Enter")
+    assert opened.text("#cut-says") == "1 edge, 3 pieces; cut at weight 1"
+    assert [opened.page.evaluate(place, name) for name in ("cut", "learned")] == [1.0, 0.2]
+    opened.page.click("#cut-reset")
+    assert opened.text("#cut-says") == as_learned
+
+
+@pytest.mark.parametrize("cut", [0.0, 1e-9])
+def test_a_cut_below_all_weights_is_drawn_at_their_end(open_page, make_model, tmp_path, cut):
+    graph = Graph([(0, 1), (1, 2), (2, 3)], [0.01, 0.5, 1.0])
+    model = make_model(graph)
+    model.cut_ = cut
+    path = tmp_path / "report.html"
+    write_report(model, path)
+    opened = open_page(path)
+    assert f"cut at weight {cut:g}".replace("e-09", "e-9") in opened.text("#cut-says")
+    place = "Bokeh.documents.at(-1).get_model_by_name('cut').location"
+    assert opened.page.evaluate(place) == pytest.approx(0.01)
+    opened.check_quiet(path)
+
+
 def test_the_demo_stands_on_its_coordinates(open_page, demo_page):
     nodes = open_page(demo_page).data("nodes")
     assert nodes["name"] == TOWNS

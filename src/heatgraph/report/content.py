@@ -46,6 +46,7 @@ class Content:
     names: tuple[str, ...]
     places: Places
     edges: Edges
+    cut: float | None  # that was learned or given; below the lightest edge kept, or at it
     order: Indices  # the rank of every node in the adjacency matrix
     borders: Indices  # between communities, in that order
     shown: Shown | None
@@ -66,6 +67,7 @@ def gather(
         names=tuple(str(name) for name in labels(graph)),
         places=places,
         edges=heaviest(graph, learned),
+        cut=getattr(model, "cut_", None),
         order=order,
         borders=borders,
         shown=show_signals(model, learned, signals, sources, labels_of_signals),

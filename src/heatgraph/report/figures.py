@@ -249,7 +249,7 @@ def _histogram(content: Content) -> figure:
     )
     learned = Span(
         name="learned",
-        location=float(weights[-content.edges.kept]) if content.edges.kept else float(bins[-1]),
+        location=_learned_cut(content, bins),
         dimension="height",
         line_dash="dotted",
         line_width=2,
@@ -261,6 +261,14 @@ def _histogram(content: Content) -> figure:
     made.add_layout(learned)
     made.add_layout(cut)
     return made
+
+
+def _learned_cut(content: Content, bins: Array) -> float:
+    """Where the learned cut is drawn: within the bars, as a cut may be far below all weights."""
+    cut = content.cut
+    if cut is None and content.edges.kept:
+        cut = float(content.edges.weights[-content.edges.kept])
+    return float(bins[-1] if cut is None else np.clip(cut, bins[0], bins[-1]))
 
 
 def _bins(weights: Array) -> tuple[Array, bool]:

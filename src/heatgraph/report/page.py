@@ -281,6 +281,7 @@ def _data(content: Content) -> dict[str, Any]:
         "confidence": None if edges.confidence is None else _pack(edges.confidence),
         "merges": _pack(edges.merges, "<i4"),
         "kept": edges.kept,
+        "cut": content.cut,
         "learned": edges.n_learned,
         "labels": [] if shown is None else shown.labels,
         "values": None if shown is None or shown.values is None else _pack(shown.values),

@@ -82,11 +82,14 @@
   const first = () => total - state.kept; // the lightest edge that is kept
   const drawCut = () => {
     model("edges").data = Object.fromEntries(Object.entries(edges).map(([key, all]) => [key, all.slice(first())]));
-    const cut = state.kept ? weight[first()] : 2 * heaviest;
-    model("cut").location = cut;
+    const lightest = state.kept ? weight[first()] : 2 * heaviest, learned = state.kept === data.kept;
+    // As learned, the cut is the one that "What was run" tells, which may be below the lightest edge kept.
+    const cut = learned ? data.cut ?? lightest : lightest;
+    model("cut").location = learned ? model("learned").location : lightest;
     const pieces = n - merges.filter((k) => k <= state.kept).length;
     el("cut-says").textContent = `${plural(state.kept, "edge", "edges")}, ${plural(pieces, "piece", "pieces")}` +
-      (state.kept ? `; cut at weight ${number(cut)}` : "");
+      (state.kept ? `; cut at weight ${number(cut)}` : "") +
+      (state.kept && number(cut) !== number(lightest) ? `, the lightest edge kept has ${number(lightest)}` : "");
     el("kept").value = state.kept;
     if (countAt(+el("cut").value) !== state.kept) el("cut").value = placeOf(state.kept);
     el("cut").setAttribute("aria-valuetext", el("cut-says").textContent);
