@@ -10,6 +10,7 @@ import pytest
 from heatgraph import Graph
 from heatgraph.cli.demo import TOWNS, make_example
 from heatgraph.datasets import make_graph
+from heatgraph.plotting.style import shortened
 from heatgraph.report import write_report
 from heatgraph.report.heat import diffuse
 
@@ -132,6 +133,45 @@ def test_pointing_shows_one_thing(open_page, demo_page):
         tips.first.wait_for()
         assert tips.count() == 1
         assert text in tips.first.inner_text()
+
+
+def test_few_rows_of_the_matrix_are_named(open_page, hostile, hostile_page):
+    _, frame = hostile
+    opened = open_page(hostile_page)
+    written = opened.page.evaluate(
+        "() => { const m = Bokeh.documents.at(-1).get_model_by_name('matrix');"
+        " return [m.left[0], m.below[0]].map(a => a.visible &&"
+        "   Array.from(a.major_label_overrides, ([k, v]) => [+k, v.type, v.text])) }"
+    )
+    assert written[0] == written[1]
+    edges = opened.data("edges")
+    names = {int(rank): text for rank, _, text in written[0]}
+    assert {kind for _, kind, _ in written[0]} == {"PlainText"}
+    for end, place in (("from", "row"), ("to", "column")):
+        for name, rank in zip(edges[end], edges[place], strict=True):
+            assert names[int(rank)] == shortened(name, 16)
+    assert len(names) == len(frame.columns)
+    assert "Point at a square" not in hostile_page.read_text("utf-8")
+
+
+def test_many_rows_of_the_matrix_are_named_by_pointing(open_page, stations, tmp_path):
+    model, _, places = stations
+    path = tmp_path / "report.html"
+    write_report(model, path, coordinates=places)
+    assert "Point at a square to see whose it is." in path.read_text("utf-8")
+    opened = open_page(path)
+    edges = opened.data("edges")
+    opened.point_at(edges["row"][-1], edges["column"][-1], on="matrix")
+    tip = opened.page.locator(".bk-tooltip-content").first
+    tip.wait_for()
+    assert f"{edges['from'][-1]} \u2013 {edges['to'][-1]}" in tip.inner_text()
+
+
+def test_long_names_keep_both_ends(open_page, hostile, hostile_page):
+    _, frame = hostile
+    texts = open_page(hostile_page).data("names")["text"]
+    assert texts == [shortened(name, 24) for name in frame.columns]
+    assert max(map(len, texts)) == 24
 
 
 def test_hostile_names_are_text(open_page, hostile, hostile_page):

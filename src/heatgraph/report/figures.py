@@ -19,6 +19,7 @@ from bokeh.models import (
     FixedTicker,
     HoverTool,
     LinearColorMapper,
+    PlainText,
     Range1d,
     Span,
     TapTool,
@@ -27,15 +28,17 @@ from bokeh.plotting import figure
 from numpy.typing import NDArray
 
 from heatgraph.plotting.curves import chosen_row, n_chosen
-from heatgraph.plotting.style import BLUE, SEQUENCE, VERMILION
+from heatgraph.plotting.style import BLUE, SEQUENCE, VERMILION, shortened
 from heatgraph.report.content import Content
 from heatgraph.report.places import Places
 
-__all__ = ["pictures"]
+__all__ = ["MAX_NAMED", "pictures"]
 
 Array = NDArray[np.float64]
 
 MAX_OUTLINED = 1000  # nodes; more of them would be all outline
+MAX_NAMED = 30  # nodes; more names than that do not fit beside the matrix
+LONGEST = 16  # name beside the matrix that is written in full
 NARROWEST = 250  # cells of the matrix that are still seen, on a side
 BARS = 40
 STEEP = 30.0
@@ -294,8 +297,8 @@ def _matrix(content: Content, edges: ColumnDataSource) -> figure:
         x_range=Range1d(-0.5, N - 0.5),
         y_range=Range1d(N - 0.5, -0.5),
     )
-    made.axis.visible = False
     made.grid.visible = False
+    _name_rows(made, content)
     side = max(1.0, N / NARROWEST)
     cells = [
         made.rect(x, y, width=side, height=side, fill_alpha="ink", line_color=None, source=edges)
@@ -318,6 +321,26 @@ def _matrix(content: Content, edges: ColumnDataSource) -> figure:
     )
     _tag(frames.glyph, "ink", "line_color")
     return made
+
+
+def _name_rows(made: figure, content: Content) -> None:
+    """Every node's name beside its row and below its column, if they are few."""
+    N = content.graph.n_nodes
+    if N > MAX_NAMED:
+        made.axis.visible = False
+        return
+    for axis in (*made.xaxis, *made.yaxis):
+        axis.ticker = FixedTicker(ticks=list(range(N)))
+        # Plain text, because Bokeh would read a formula between dollar signs.
+        axis.major_label_overrides = {
+            int(rank): PlainText(text=shortened(name, LONGEST))
+            for rank, name in zip(content.order, content.names, strict=True)
+        }
+        axis.major_label_text_font_size = "12px" if N <= 20 else "10px"
+        axis.axis_line_color = axis.major_tick_line_color = None
+        axis.tags = []
+        _tag(axis, "ink", "major_label_text_color")
+    made.xaxis.major_label_orientation = "vertical"
 
 
 def _reach(curves: Sequence[Array], scales: Any) -> figure:

@@ -24,6 +24,7 @@ from sklearn.utils.validation import check_is_fitted
 from heatgraph.files import write_atomically
 from heatgraph.graph import Graph
 from heatgraph.plotting.curves import chosen_row, chosen_stretch, n_chosen
+from heatgraph.plotting.style import shortened
 from heatgraph.report import facts
 from heatgraph.report.content import Content, gather
 from heatgraph.report.places import place
@@ -35,6 +36,7 @@ POLICY = (
     "font-src data:; base-uri 'none'; form-action 'none'"
 )
 COLOURS = 64
+LONGEST = 24  # name in the picture of the graph that is written in full
 
 
 def write_report(
@@ -117,6 +119,7 @@ def _page(model: Any, content: Content, title: str) -> str:
         cautions=_paragraphs(facts.cautions(model, content), "caution"),
         graph_hint=_text(_graph_hint(content)),
         signal_controls=_signal_controls(content),
+        matrix_hint=_matrix_hint(content),
         sections=_sections(model, figures),
         parameters=_parameters(model, content),
         omissions=_paragraphs(facts.omissions(content), "hint"),
@@ -191,6 +194,16 @@ def _graph_hint(content: Content) -> str:
         else "Nodes stand where their coordinates say."
     )
     return f"Wide, dark edges are heavy ones. {where} Point at a node or an edge, or click it."
+
+
+def _matrix_hint(content: Content) -> str:
+    from heatgraph.report.figures import MAX_NAMED
+
+    told = "" if content.graph.n_nodes <= MAX_NAMED else " Point at a square to see whose it is."
+    return (
+        "A row and a column for every node; the darker, the heavier the edge. Nodes of one "
+        f"community, framed, stand together.{told}"
+    )
 
 
 def _signal_controls(content: Content) -> str:
@@ -274,6 +287,11 @@ def _data(content: Content) -> dict[str, Any]:
     edges, shown = content.edges, content.shown
     return {
         "names": content.names,
+        "short": {
+            k: short
+            for k, name in enumerate(content.names)
+            if (short := shortened(name, LONGEST)) != name
+        },
         "rank": _pack(content.order, "<i4"),
         "from": _pack(edges.pairs[:, 0], "<i4"),
         "to": _pack(edges.pairs[:, 1], "<i4"),

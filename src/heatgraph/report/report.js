@@ -22,7 +22,6 @@
   const number = (v) => (Number.isFinite(v) ? String(+v.toPrecision(3)) : "not observed");
   const plural = (k, one, many) => `${k.toLocaleString("en")} ${k === 1 ? one : many}`;
   const percent = (v) => `${Math.round(100 * v)} %`;
-  const short = (text) => (text.length > 24 ? text.slice(0, 23) + "…" : text);
   const make = (tag, content, properties = {}) => {
     const made = Object.assign(document.createElement(tag), properties);
     made.append(...[content].flat());
@@ -156,7 +155,7 @@
     const named = new Set(n <= 60 ? names.keys() : [...near, ...sourcesHere().map((k) => sources[2][k])].slice(0, 40));
     const list = [...named];
     model("names").data = {
-      x: list.map((k) => x[k]), y: list.map((k) => y[k]), text: list.map((k) => short(names[k])),
+      x: list.map((k) => x[k]), y: list.map((k) => y[k]), text: list.map((k) => data.short[k] ?? names[k]),
       // At the border a name leans inwards, or it would leave the picture.
       align: list.map((k) => (x[k] > end - margin ? "right" : x[k] < left + margin ? "left" : "center")),
     };
