@@ -1,9 +1,4 @@
-"""The pictures of the page, as Bokeh figures; those that move are filled in by the page itself.
-
-A model tagged ``ink`` has the properties that follow in its tags drawn in the colour of the text,
-light or dark as the reader's screen is; those after ``paper`` in the colour of the background,
-those after ``accent`` in that of what is selected, after ``land`` in that of a map.
-"""
+"""The pictures of the page, as Bokeh figures; those that move are filled in by the page itself."""
 
 from __future__ import annotations
 
@@ -29,6 +24,7 @@ from numpy.typing import NDArray
 
 from heatgraph.plotting.curves import chosen_row, n_chosen
 from heatgraph.plotting.style import BLUE, SEQUENCE, VERMILION, shortened
+from heatgraph.report.canvas import new_figure, put_legend, tag
 from heatgraph.report.content import Content
 from heatgraph.report.places import Places
 
@@ -74,40 +70,10 @@ def _empty(columns: str) -> dict[str, list[float]]:
     return {column: [] for column in columns.split()}
 
 
-def _figure(name: str, height: int, **options: Any) -> figure:
-    made = figure(
-        name=name,
-        height=height,
-        sizing_mode="stretch_width",
-        background_fill_color=None,
-        border_fill_color=None,
-        outline_line_color=None,
-        **({"tools": "", "toolbar_location": None} | options),
-    )
-    made.toolbar.logo = None
-    for axis in (*made.xaxis, *made.yaxis):
-        axis.axis_label_text_font_style = "normal"
-        axis.axis_label_text_font_size = axis.major_label_text_font_size = "13px"
-        axis.minor_tick_line_color = None
-        _tag(
-            axis,
-            "ink",
-            "axis_line_color major_tick_line_color major_label_text_color axis_label_text_color",
-        )
-    for grid in (*made.xgrid, *made.ygrid):
-        grid.grid_line_alpha = 0.15
-        _tag(grid, "ink", "grid_line_color")
-    return made
-
-
-def _tag(model: Any, kind: str, properties: str) -> None:
-    model.tags = [*model.tags, kind, *properties.split()]
-
-
 def _graph(content: Content, edges: ColumnDataSource) -> figure:
     """Edges, what is chosen of them, nodes, rings round sources, names; all empty yet."""
     places = content.places
-    made = _figure(
+    made = new_figure(
         "graph",
         520,
         tools="pan,wheel_zoom,box_zoom,reset,save",
@@ -127,12 +93,12 @@ def _graph(content: Content, edges: ColumnDataSource) -> figure:
     if places.outlines:
         xs, ys = zip(*(ring.T.tolist() for ring in places.outlines), strict=True)
         land = made.patches(xs, ys, line_width=0.7, line_alpha=0.4)
-        _tag(land.glyph, "land", "fill_color")
-        _tag(land.glyph, "ink", "line_color")
+        tag(land.glyph, "land", "fill_color")
+        tag(land.glyph, "ink", "line_color")
     lines = made.segment(
         "x0", "y0", "x1", "y1", line_width="width", line_alpha="ink", line_cap="round", source=edges
     )
-    _tag(lines.glyph, "ink", "line_color")
+    tag(lines.glyph, "ink", "line_color")
     touch = made.segment("a", "b", "c", "d", line_alpha=0.0, line_width=9, source=edges)
     chosen = made.segment(
         "x0",
@@ -142,7 +108,7 @@ def _graph(content: Content, edges: ColumnDataSource) -> figure:
         line_width="width",
         source=ColumnDataSource(name="chosen", data=_empty("x0 y0 x1 y1 width")),
     )
-    _tag(chosen.glyph, "accent", "line_color")
+    tag(chosen.glyph, "accent", "line_color")
     nodes = _nodes(made, places)
     rings = made.scatter(
         "x",
@@ -162,7 +128,7 @@ def _graph(content: Content, edges: ColumnDataSource) -> figure:
         line_width=4,
         source=ColumnDataSource(name="mark", data=_empty("x y size")),
     )
-    _tag(mark.glyph, "accent", "line_color")
+    tag(mark.glyph, "accent", "line_color")
     _names(made)
     # The nodes alone say what is in view, not the countries around them.
     made.x_range.renderers = made.y_range.renderers = [nodes]
@@ -194,7 +160,7 @@ def _nodes(made: figure, places: Places) -> Any:
         line_width=1.0 if x.size <= MAX_OUTLINED else 0.0,
         source=ColumnDataSource(name="nodes", data={"x": x, "y": y} | blank),
     )
-    _tag(nodes.glyph, "ink", "line_color")
+    tag(nodes.glyph, "ink", "line_color")
     bar = ColorBar(
         name="bar",
         color_mapper=colours,
@@ -204,7 +170,7 @@ def _nodes(made: figure, places: Places) -> Any:
         major_label_text_font_size="13px",
     )
     bar.title_text_font_size = "13px"
-    _tag(bar, "ink", "major_label_text_color title_text_color")
+    tag(bar, "ink", "major_label_text_color title_text_color")
     made.add_layout(bar, "right")
     return nodes
 
@@ -220,8 +186,8 @@ def _names(made: figure) -> None:
         background_fill_alpha=0.65,
         source=ColumnDataSource(name="names", data=_empty("x y text align")),
     )
-    _tag(names.glyph, "ink", "text_color")
-    _tag(names.glyph, "paper", "background_fill_color")
+    tag(names.glyph, "ink", "text_color")
+    tag(names.glyph, "paper", "background_fill_color")
 
 
 def _histogram(content: Content) -> figure:
@@ -233,7 +199,7 @@ def _histogram(content: Content) -> figure:
     # Where noise outnumbers edges a hundredfold, only a logarithm shows both.
     steep = top > STEEP * float(np.median(counts[counts > 0])) if weights.size else False
     foot = 0.7 if steep else 0.0
-    made = _figure(
+    made = new_figure(
         "histogram",
         280,
         x_axis_type="log" if wide else "linear",
@@ -257,7 +223,7 @@ def _histogram(content: Content) -> figure:
         line_dash="dotted",
         line_width=2,
     )
-    _tag(learned, "ink", "line_color")
+    tag(learned, "ink", "line_color")
     cut = Span(
         name="cut", location=float(bins[-1]), dimension="height", line_color=VERMILION, line_width=3
     )
@@ -290,7 +256,7 @@ def _bins(weights: Array) -> tuple[Array, bool]:
 def _matrix(content: Content, edges: ColumnDataSource) -> figure:
     """The weights as a matrix, rows and columns in the order of the communities."""
     N = content.graph.n_nodes
-    made = _figure(
+    made = new_figure(
         "matrix",
         420,
         match_aspect=True,
@@ -319,7 +285,7 @@ def _matrix(content: Content, edges: ColumnDataSource) -> figure:
         fill_color=None,
         line_width=1,
     )
-    _tag(frames.glyph, "ink", "line_color")
+    tag(frames.glyph, "ink", "line_color")
     return made
 
 
@@ -339,13 +305,13 @@ def _name_rows(made: figure, content: Content) -> None:
         axis.major_label_text_font_size = "12px" if N <= 20 else "10px"
         axis.axis_line_color = axis.major_tick_line_color = None
         axis.tags = []
-        _tag(axis, "ink", "major_label_text_color")
+        tag(axis, "ink", "major_label_text_color")
     made.xaxis.major_label_orientation = "vertical"
 
 
 def _reach(curves: Sequence[Array], scales: Any) -> figure:
     """Heat against distance, a line a scale, with a band for most nodes."""
-    made = _figure(
+    made = new_figure(
         "reach",
         280,
         x_axis_label="edges away from the source",
@@ -365,7 +331,7 @@ def _reach(curves: Sequence[Array], scales: Any) -> figure:
             legend_label=f"time {tau:.3g}",
         )
     made.xaxis.ticker = FixedTicker(ticks=list(range(max(len(curve) for curve in curves))))
-    _legend(made)
+    put_legend(made)
     return made
 
 
@@ -378,7 +344,7 @@ def _convergence(history: Array) -> figure:
     above = history - best
     shown = np.flatnonzero(above > 0.0)
     log = shown.size > 1
-    made = _figure(
+    made = new_figure(
         "convergence",
         280,
         x_axis_label="iteration",
@@ -392,7 +358,7 @@ def _convergence(history: Array) -> figure:
 
 
 def _selection(selection: pd.DataFrame, model: Any) -> figure:
-    made = _figure(
+    made = new_figure(
         "selection",
         300,
         x_axis_type="log",
@@ -426,18 +392,5 @@ def _selection(selection: pd.DataFrame, model: Any) -> figure:
             legend_label="chosen",
         )
         ring.level = "overlay"
-    _legend(made)
+    put_legend(made)
     return made
-
-
-def _legend(made: figure) -> None:
-    made.legend.background_fill_color = None
-    made.legend.border_line_color = None
-    made.legend.label_text_font_size = "13px"
-    made.legend.spacing = 0
-    for legend in made.legend:
-        _tag(legend, "ink", "label_text_color")
-    made.add_layout(made.legend[0], "above")
-    made.legend.orientation = "horizontal"
-    made.legend.ncols = 2  # as wide as a phone takes
-    made.legend.location = "left"
