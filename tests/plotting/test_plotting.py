@@ -252,6 +252,8 @@ def test_the_choice_is_ringed():
     assert np.allclose(ring.get_offsets(), [(0.2, 0.6)])
     labels = [text.get_text() for text in plot_selection(tried, alpha=0.3, beta=1.0).legend_.texts]
     assert "chosen" not in labels
+    assert plot_selection(tried).get_xscale() == "log"
+    assert plot_selection(tried.assign(alpha=0.0)).get_xscale() == "linear"
 
 
 def test_layout_of_a_large_graph_keeps_neighbours_near(rng):

@@ -113,8 +113,9 @@ def plot_selection(
     if alpha is not None and beta is not None:
         _ring(ax, selection, chosen_row(selection, alpha, beta, n_scales))
     ax.axhline(1.0, color="0.4", linestyle=":", linewidth=1.2)
-    ax.set_xscale("log")
     alphas = sorted(set(selection["alpha"]))
+    if alphas[0] > 0.0:
+        ax.set_xscale("log")
     ax.set_xticks(alphas, [f"{alpha:.2g}" for alpha in alphas])
     ax.minorticks_off()
     return _labelled(ax, "alpha")

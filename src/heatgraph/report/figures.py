@@ -361,7 +361,7 @@ def _selection(selection: pd.DataFrame, model: Any) -> figure:
     made = new_figure(
         "selection",
         300,
-        x_axis_type="log",
+        x_axis_type="log" if selection["alpha"].min() > 0.0 else "linear",
         x_axis_label="alpha, the price of a source",
         y_axis_label="share of hidden values missed",
     )

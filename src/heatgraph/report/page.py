@@ -224,7 +224,11 @@ SECTIONS = {
         "One unit of heat is released at a node: what arrives how many edges away, on average, "
         "for each diffusion time that was learned. The bands hold four fifths of the nodes.",
     ),
-    "convergence": ("Convergence", "How far the objective was above its best, step by step."),
+    "convergence": (
+        "Convergence",
+        "How far the objective was above its best, step by step. It falls steeply where the "
+        "penalty of a new round is less on strong sources.",
+    ),
     "selection": (
         "How the parameters were chosen",
         "Signals were held out and some of their values hidden. The less of the hidden values is "
