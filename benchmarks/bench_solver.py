@@ -28,8 +28,7 @@ Array = NDArray[np.float64]
 TAU = np.array([2.5, 4.0])
 ALPHA = BETA = 0.01
 N_SIGNALS = 100
-REPEATS = 5
-FITS = 3  # each step at its best, as the algebra is
+REPEATS = 5  # of a fit too: each step at its best of as many, as the algebra is
 
 
 def problem(n: int) -> tuple[HeatObjective, Array, Array]:
@@ -121,14 +120,13 @@ def unavoidable(objective: HeatObjective, X: Array, w: Array, H: Array) -> float
 
 def against_the_algebra() -> None:
     print("\nOne step of the default solver over the bare time of one eigendecomposition and the")
-    print(
-        "matrix products that it cannot avoid, on one thread (steps 6 to 15 of a fit, best of 3)."
-    )
+    print("matrix products that it cannot avoid, on one thread (steps 6 to 15 of a fit, both at")
+    print(f"their best of {REPEATS}).")
     print(f"{'N':>5} {'step':>12} {'bare':>12} {'ratio':>6}   objective, residual after")
     for n in (200, 500, 1000):
         objective, X, w = problem(n)
         fits = []
-        for _ in range(FITS):
+        for _ in range(REPEATS):
             stamps: list[float] = []
 
             def clock(step: Progress, stamps: list[float] = stamps) -> None:

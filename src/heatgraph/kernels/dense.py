@@ -15,7 +15,7 @@ __all__ = ["DenseHeat", "divided_difference_sum"]
 
 Array = NDArray[np.float64]
 
-TILE = 32
+TILE = 128
 BLOCK = 64  # rows of a symmetric product that are made together, from their diagonal on
 # sinh(x) / x = sum_n x^(2n) / (2n + 1)!; at x = 1/2 what follows is below rounding.
 SINHC = tuple(1.0 / math.factorial(2 * n + 1) for n in range(8))

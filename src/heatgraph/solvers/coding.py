@@ -55,6 +55,7 @@ NEWTON_MAX = 400  # a larger support is swept by coordinates: its factor would c
 MAX_ROUNDS = 1000
 GAP_WORTH = 0.1  # the duality gap is computed once no correlation exceeds its bound by more
 ROUNDING = 1e-14  # an excess this small, relative to the correlations, is rounding
+NEARLY_HALF = 0.5 - 1e-12  # of a bound: what rounding may take for within it is looked at
 MAX_IDLE = 10  # rounds that do not lower the value: nearly dependent atoms taking turns
 
 _compiled = numba.njit(cache=True, nogil=True, fastmath=FASTMATH)
@@ -205,10 +206,13 @@ def _largest(x: Array) -> float:
 
 @_inside
 def _list_support(h: Array, support: Ints) -> int:
-    n = 0
-    for j in range(h.size):
-        support[n] = j  # without a branch, which nothing could foresee
-        n += h[j] != 0.0
+    n, W = 0, lanes(h.dtype)
+    for start in range(0, h.size, W):
+        if start + W <= h.size and above(load(h, start), fill(0.0)) == 0:
+            continue
+        for j in range(start, min(start + W, h.size)):
+            support[n] = j  # without a branch, which nothing could foresee
+            n += h[j] != 0.0
     return n
 
 
@@ -316,9 +320,16 @@ def _duality_gap(
         rx -= c[j] * h[j]
         rr -= (c[j] + q[j]) * h[j]
         l1 += a[j] * abs(h[j])
-    for j in range(q.size):
-        if 2.0 * abs(q[j]) * theta > a[j]:
-            theta = a[j] / (2.0 * abs(q[j]))
+    W = lanes(q.dtype)
+    for start in range(0, q.size, W):
+        # Most correlations are far within their bounds.
+        if start + W <= q.size:
+            bar = plus_scaled(fill(0.0), NEARLY_HALF / theta, load(a, start))
+            if above(load(q, start), bar) == 0:
+                continue
+        for j in range(start, min(start + W, q.size)):
+            if 2.0 * abs(q[j]) * theta > a[j]:
+                theta = a[j] / (2.0 * abs(q[j]))
     rr = max(rr, 0.0)
     primal = rr + l1
     dual = 2.0 * theta * rx - theta * theta * rr

@@ -212,24 +212,22 @@ def correlate(gram: Gram, c: Array, h: Array, q: Array, support: Ints, n: int) -
     """``q = c - G h``, afresh; by rows, as G is symmetric and h sparse."""
     G, K = gram[0], q.size
     W = lanes(q.dtype)
-    # Some correlations at a time, in registers until all atoms are subtracted.
-    for start in range(0, K - 4 * W + 1, 4 * W):
-        q0, q1 = load(c, start), load(c, start + W)
-        q2, q3 = load(c, start + 2 * W), load(c, start + 3 * W)
-        for k in range(n):
-            j = support[k]
-            x = h[j]
-            q0 = minus_scaled(q0, x, load_row(G, j, start))
-            q1 = minus_scaled(q1, x, load_row(G, j, start + W))
-            q2 = minus_scaled(q2, x, load_row(G, j, start + 2 * W))
-            q3 = minus_scaled(q3, x, load_row(G, j, start + 3 * W))
-        store(q, start, q0)
-        store(q, start + W, q1)
-        store(q, start + 2 * W, q2)
-        store(q, start + 3 * W, q3)
-    for j in range(K // (4 * W) * 4 * W, K):
+    for j in range(K):
         q[j] = c[j]
+    # Four atoms at a time, along their rows.
+    for k in range(0, n // 4 * 4, 4):
+        i0, i1, i2, i3 = support[k], support[k + 1], support[k + 2], support[k + 3]
+        x0, x1, x2, x3 = h[i0], h[i1], h[i2], h[i3]
+        for start in range(0, K - W + 1, W):
+            some = minus_scaled(load(q, start), x0, load_row(G, i0, start))
+            some = minus_scaled(some, x1, load_row(G, i1, start))
+            some = minus_scaled(some, x2, load_row(G, i2, start))
+            store(q, start, minus_scaled(some, x3, load_row(G, i3, start)))
+    for k in range(n // 4 * 4, n):
+        x, i = h[support[k]], support[k]
+        for start in range(0, K - W + 1, W):
+            store(q, start, minus_scaled(load(q, start), x, load_row(G, i, start)))
     for k in range(n):
         x, row = h[support[k]], G[support[k]]
-        for j in range(K // (4 * W) * 4 * W, K):
+        for j in range(K // W * W, K):
             q[j] -= x * row[j]
