@@ -63,13 +63,14 @@ def edit_header(members, change):
 
 
 def test_signals_whose_squares_are_out_of_range(signals, tmp_path):
-    model = LearnHeat(n_scales=1).fit(1e200 * signals)
+    huge = 1e200 * signals[:15]
+    model = LearnHeat(n_scales=1, alpha=1e198).fit(huge)
     save_model(model, tmp_path / "model.npz")
     loaded = load_model(tmp_path / "model.npz")
     assert np.isinf(loaded.objective_).all()
     assert loaded.graph_ == model.graph_
     assert loaded.selection_.equals(model.selection_)
-    assert np.array_equal(loaded.transform(1e200 * signals), model.transform(1e200 * signals))
+    assert np.array_equal(loaded.transform(huge), model.transform(huge))
 
 
 def test_a_loaded_model_computes_the_same_bits(model, signals, whole):

@@ -411,7 +411,7 @@ class TestSymmetries:
         assert other.sources_ / c == pytest.approx(one.sources_, abs=1e-2)
         assert other.objective_[-1] / c / c == pytest.approx(one.objective_[-1], rel=1e-4)
 
-    @pytest.mark.parametrize("c", [1e-300, 1e-6, 1e6, 1e150, 1e300])
+    @pytest.mark.parametrize("c", [1e-300, 1e6, 1e300])
     def test_unit_of_the_signals_when_all_is_chosen(self, chosen, signals, c):
         other = LearnHeat(n_scales=1).fit(c * signals)
         assert other.laplacian_ == pytest.approx(chosen.laplacian_, abs=1e-3)
