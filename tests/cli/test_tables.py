@@ -208,6 +208,12 @@ def test_clocks_taken_for_a_node_are_doubted(tmp_path, titles, step, told):
     assert "was taken for a node" not in "; ".join(read(tmp_path, text, index_column="none").notes)
 
 
+def test_infinities_are_refused_and_nothing_else_is_said_of_them(tmp_path):
+    text = "a,b\n" + "".join(f"{k}.5,inf\n" for k in (3, 1, 4, 1, 5, 9, 2))
+    with pytest.raises(ValueError, match="column 'b': signal '0' is infinite"):
+        read(tmp_path, text)
+
+
 @pytest.mark.parametrize("cell", ["north", "-", "n.d."])
 def test_a_cell_of_text_comes_with_a_remedy(tmp_path, cell):
     message = rf"column 'b': '{cell}' is not a number; leave a value .* or say --index-column b"

@@ -333,11 +333,12 @@ def _doubt(raw: _Raw, number: Callable[[str], float]) -> list[str]:
 
 def _doubt_clocks(raw: _Raw, values: NDArray[np.float64]) -> list[str]:
     """A word on columns that were taken for nodes and rise by the same step at every signal."""
-    steps = np.diff(values, axis=0)
+    with np.errstate(all="ignore"):  # what is infinite is refused later
+        steps = np.diff(values, axis=0)
     if len(steps) < TICKS or any("was taken for a node" in note for note in raw.notes):
         return []
     least, most = steps.min(axis=0), steps.max(axis=0)
-    clocks = np.flatnonzero((least > 0.0) & (most - least <= EVEN * most))
+    clocks = np.flatnonzero((least > 0.0) & (most <= (1.0 + EVEN) * least))
     if not clocks.size:
         return []
     k = int(clocks[0])
