@@ -160,6 +160,35 @@ def test_parameters_that_json_cannot_hold(model, tmp_path):
         save_model(given.set_params(init=print), path)
 
 
+def test_level_and_sign_of_the_sources_come_back(signals, tmp_path):
+    settings = {"alpha": 0.05, "beta": 0.01, "scales": (1.0, 3.0), "learn_scales": False}
+    X = signals + np.arange(5.0)
+    model = LearnHeat(**settings, fit_intercept=True, positive=True).fit(X)
+    save_model(model, tmp_path / "m.npz")
+    loaded = load_model(tmp_path / "m.npz")
+    assert loaded.fit_intercept
+    assert loaded.positive
+    assert np.array_equal(loaded.location_, model.location_)
+    assert loaded.transform(X).tobytes() == model.transform(X).tobytes()
+    assert loaded.transform(X).min() >= 0.0
+
+
+def test_a_file_of_before_there_was_a_level(model, signals, whole):
+    path, members = whole
+
+    def older(header):
+        header["fields"].remove("location_")
+        for name in ("fit_intercept", "positive"):
+            del header["parameters"][name]
+
+    del members["location_.npy"]
+    rewrite(path, edit_header(members, older))
+    loaded = load_model(path)
+    assert np.array_equal(loaded.location_, np.zeros(5))
+    assert loaded.get_params() == model.get_params()
+    assert loaded.transform(signals).tobytes() == model.transform(signals).tobytes()
+
+
 def test_what_cannot_be_saved(tmp_path):
     with pytest.raises(ValueError, match="must be fitted"):
         save_model(LearnHeat(), tmp_path / "m.npz")
@@ -219,6 +248,8 @@ def put_in(group, key, value):
         (put_in("parameters", "evil", 1), r"its parameters \['evil'\] are not known"),
         (put_in("parameters", "atoms", "none"), "its atoms are 'none'"),
         (put_in("parameters", "n_jobs", "all"), "its n_jobs is 'all'"),
+        (put_in("parameters", "positive", "very"), "positive and fit_intercept are not both"),
+        (put_in("parameters", "fit_intercept", 1), "positive and fit_intercept are not both"),
         (put_in("parameters", "init", {"kind": "pickle"}), "is not one that heatgraph writes"),
         (put_in("parameters", "init", {"kind": "array"}), "is not one that heatgraph writes"),
         (put_in("parameters", "tol", {"kind": "float", "value": "x"}), "cannot load"),
@@ -268,6 +299,8 @@ def with_nan(values):
         ("sources_", lambda H: H[:, :0], "does not go with"),
         ("sources_", lambda H: H.astype(np.float32), "of dtype <f8"),
         ("objective_", lambda f: f[:0], "does not go with"),
+        ("location_", lambda u: u[:4], "does not go with the 5 nodes"),
+        ("location_", with_nan, "holds NaN or infinity"),
     ],
 )
 def test_arrays_that_lie(whole, field, change, message):

@@ -46,7 +46,8 @@ class Kind:
 
     ``arrays`` gives each a letter a dimension: the same letter is the same size throughout, ``N``
     the number of nodes.  ``graphs`` are on these nodes; ``numbers`` are of the type given;
-    ``tables`` are data frames of numbers, or None.
+    ``tables`` are data frames of numbers, or None.  Files of before there was one of the arrays
+    (N,) in ``added`` have zeros in its place.
     """
 
     estimator: type[Any]
@@ -55,6 +56,7 @@ class Kind:
     numbers: Mapping[str, type]
     check: Callable[[Any], None]
     tables: tuple[str, ...] = ()
+    added: tuple[str, ...] = ()
 
 
 def _check_learn_heat(model: Any) -> None:
@@ -67,6 +69,8 @@ def _check_learn_heat(model: Any) -> None:
         raise ValueError("its scales or penalties are negative")
     if not isinstance(model.n_jobs, int | None):
         raise ValueError(f"its n_jobs is {model.n_jobs!r}, not a number")
+    if not isinstance(model.positive, bool) or not isinstance(model.fit_intercept, bool):
+        raise ValueError("its parameters positive and fit_intercept are not both true or false")
     _check_laplacian(model)
 
 
@@ -88,7 +92,13 @@ KINDS = {
     "LearnHeat": Kind(
         LearnHeat,
         graphs=("graph_", "weights_"),
-        arrays={"laplacian_": "NN", "scales_": "S", "sources_": "MSN", "objective_": "T"},
+        arrays={
+            "laplacian_": "NN",
+            "scales_": "S",
+            "sources_": "MSN",
+            "location_": "N",
+            "objective_": "T",
+        },
         numbers={
             "residual_": float,
             "n_iter_": int,
@@ -100,6 +110,7 @@ KINDS = {
         },
         check=_check_learn_heat,
         tables=("selection_", "stretches_"),
+        added=("location_",),
     ),
     "SmoothGraph": Kind(
         SmoothGraph,
@@ -365,7 +376,7 @@ def _expected(header: dict[str, Any]) -> dict[str, tuple[str, int]]:
             fields[f"parameter.{key}"] = (PARAMETER_DTYPES, value.get("ndim", 1))
     for name in graphs:
         fields |= {f"{name}.{field}": shape for field, shape in GRAPH_FIELDS.items()}
-    missing = set(kind.arrays) - set(header["fields"])
+    missing = set(kind.arrays) - set(kind.added) - set(header["fields"])
     if missing:
         raise ValueError(f"it lacks the fields {sorted(missing)}")
     return fields
@@ -376,6 +387,7 @@ def _assemble(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Any:
     n_nodes = header["n_nodes"]
     # Shapes first: they bind the number of nodes to what the file really holds.
     _check_shapes(kind, arrays, n_nodes)
+    arrays = {name: np.zeros(n_nodes) for name in kind.added} | arrays
     names = names_from_json(header.get("names"))
     known = kind.estimator().get_params(deep=False)
     unknown = set(header["parameters"]) - set(known)
@@ -406,6 +418,8 @@ def _assemble(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Any:
 def _check_shapes(kind: Kind, arrays: Mapping[str, NDArray[Any]], n_nodes: int) -> None:
     sizes = {"N": n_nodes}
     for name, letters in kind.arrays.items():
+        if name in kind.added and name not in arrays:
+            continue
         array = arrays[name]
         if name == "laplacian_" and array.shape == (0, 0):
             continue

@@ -158,6 +158,19 @@ class TestResumes:
             LearnHeat(**GIVEN, checkpoint=path).fit(X, monitor=killed_at(40))
         assert_same_bits(LearnHeat(**GIVEN, checkpoint=path, n_jobs=2).fit(X), whole)
 
+    @pytest.mark.parametrize("step", [0, 10, 40])
+    def test_with_a_level_and_positive_sources(self, signals, path, step):
+        settings = {**GIVEN, "tol": 1e-4, "fit_intercept": True, "positive": True}
+        X = signals + np.linspace(-1.0, 1.0, signals.shape[1])
+        whole = LearnHeat(**settings).fit(X)
+        model = LearnHeat(**settings, checkpoint=path)
+        with pytest.raises(Killed):
+            model.fit(X, monitor=killed_at(step))
+        for _ in range(2):  # the second time from what is done
+            model.fit(X)
+            assert_same_bits(model, whole)
+            assert np.array_equal(model.location_, whole.location_)
+
     def test_at_once_what_is_done(self, signals, whole, path):
         LearnHeat(**GIVEN, checkpoint=path).fit(signals)
         steps = []

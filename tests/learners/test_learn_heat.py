@@ -87,6 +87,9 @@ CHECKED = [
     LearnHeat(n_scales=2, alpha=0.1, beta=0.1, penalty="l1", max_iter=200),
     LearnHeat(alpha=0.1, beta=0.1, scales=(1.0, 3.0), learn_scales=False, atoms="raw"),
     LearnHeat(n_scales=1, alpha=0.1, beta=0.1, scales=(2.0,), learn_scales=False, n_edges=1),
+    LearnHeat(
+        n_scales=1, alpha=0.1, beta=0.1, max_iter=200, tol=1e-3, fit_intercept=True, positive=True
+    ),
 ]
 
 
@@ -545,12 +548,12 @@ class TestLevel:
     def test_a_common_level_is_told(self, signals):
         rng = np.random.default_rng(0)
         kelvin = 280.0 + rng.standard_normal((40, 8)) + 5.0 * rng.standard_normal((40, 1))
-        with pytest.warns(UserWarning, match="mean of each signal alone predicts.*Subtract it"):
+        with pytest.warns(UserWarning, match="mean of each signal alone.*Pass fit_intercept=True"):
             LearnHeat(n_scales=1).fit(kelvin)
 
     def test_a_level_of_each_node_is_told_with_given_parameters_too(self, signals):
         rng = np.random.default_rng(0)
-        with pytest.warns(UserWarning, match="mean of each node alone predicts.*Subtract it"):
+        with pytest.warns(UserWarning, match="mean of each node alone.*Pass fit_intercept=True"):
             LearnHeat(**GIVEN, tol=1.0).fit(signals + rng.uniform(1.0, 10.0, N))
 
     def test_heat_from_a_few_nodes_has_none(self, signals):

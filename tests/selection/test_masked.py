@@ -130,6 +130,16 @@ class TestErrors:
         assert energy == pytest.approx(np.full(M, 49.0 * 3))
         assert (error > 0.5 * energy).all()
 
+    def test_sources_are_those_around_the_level(self, rng, graph, signals):
+        D, level = dictionary(graph.laplacian().toarray()), rng.normal(size=N)
+        draws = rng.random((N, M))
+        part = hide_by(signals, 0.25, draws)
+        shifted = hide_by(Signals(signals.X + level[:, None]), 0.25, draws)
+        error, _ = prediction_errors(D, part, 0.01)
+        again, energy = prediction_errors(D, shifted, 0.01, level=level)
+        assert again == pytest.approx(error, abs=1e-6)
+        assert energy == pytest.approx(shifted.energy)
+
     def test_a_large_alpha_predicts_zero(self, rng, graph, signals):
         part = hide_entries(signals, 0.25, rng)
         error, energy = prediction_errors(dictionary(graph.laplacian().toarray()), part, 1e3)

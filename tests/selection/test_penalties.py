@@ -23,7 +23,9 @@ from heatgraph.selection.penalties import (
     n_stretching,
     stretched,
     units_of,
+    walk_path,
 )
+from heatgraph.solvers.signal_model import SignalModel
 
 N, M = 8, 30
 
@@ -239,6 +241,46 @@ class TestStretching:
 
         assert stretched(choice, False, spy).beta == choice.beta
         assert list(grids[0].betas) == [choice.beta]
+
+
+class TestLevel:
+    LEVEL = np.linspace(-1.0, 2.0, N)[:, None]
+
+    def walk(self, training, held_out, **model):
+        candidates = CandidateEdges.complete(N)
+        objective = HeatObjective(candidates, np.nan, np.nan, ATOMS["unit"])
+        w = np.full(candidates.n_edges, 0.5 * N / candidates.n_edges)
+        settings = (0.01, (0.02, 0.1), w, np.array([1.7]), "l1", True, (1.0, 0.5))
+        return walk_path(training, held_out, objective, *settings, SignalModel(**model))
+
+    def test_hidden_entries_are_predicted_around_it(self, signals):
+        shifted = Signals(signals.X + self.LEVEL)
+        errors = []
+        for some in (signals, shifted):
+            training, part = _split(some, np.arange(10), np.random.default_rng(0))
+            walk = self.walk(training, part, fit_intercept=True)
+            errors.append([error.sum() for _, error in walk])
+        assert errors[1] == pytest.approx(errors[0], rel=0.02)
+        assert min(errors[0]) < 0.3 * part.energy.sum()
+
+    def test_signals_held_out_have_no_part_in_it(self, signals):
+        """A training set with a level, and signals held out that have none: it predicts badly."""
+        training, part = _split(signals, np.arange(10), np.random.default_rng(0))
+        own = self.walk(training, part, fit_intercept=True)
+        other = self.walk(Signals(training.X + self.LEVEL), part, fit_intercept=True)
+        for (_, error), (_, wrong) in zip(own, other, strict=True):
+            assert wrong.sum() > 3.0 * error.sum()
+
+    def test_positive_sources_predict_with_positive_sources(self, signals):
+        training, part = _split(Signals(np.abs(signals.X)), np.arange(10), np.random.default_rng(0))
+        for _, error in self.walk(training, part, positive=True):
+            assert error.sum() < part.energy.sum()
+        # Of signals that no positive source explains nothing is predicted.
+        training, part = _split(
+            Signals(-np.abs(signals.X)), np.arange(10), np.random.default_rng(0)
+        )
+        for _, error in self.walk(training, part, positive=True):
+            assert error == pytest.approx(part.energy)
 
 
 def test_an_interrupt_ends_the_choice(monkeypatch):

@@ -468,3 +468,132 @@ def test_any_number_of_atoms_in_any_order_of_memory(K, order):
     slope = 2.0 * (X - found.h @ D.T) @ D
     assert (np.abs(slope) <= a + 1e-9).all()
     assert slope[found.h != 0.0] == pytest.approx((a * np.sign(found.h))[found.h != 0.0])
+
+
+@dataclass(frozen=True)
+class PositiveLasso(Lasso):
+    """The same over ``h >= 0``."""
+
+    def solve(self, start: Array | None = None, tol: float = TOL, n_threads: int = 1) -> Coding:
+        start = np.zeros((len(self.X), self.a.size)) if start is None else start
+        G, C = self.D.T @ self.D, self.X @ self.D
+        return code(G, C, self.a, self.energy, start, tol=tol, n_threads=n_threads, positive=True)
+
+    def violation(self, h: Array) -> float:
+        """At zeros ``2 D^T r <= a``, on the support equality; over ``a``."""
+        assert h.min() >= 0.0
+        slope = 2.0 * (self.X - h @ self.D.T) @ self.D
+        return float(np.max(np.where(h > 0.0, np.abs(slope - self.a), slope - self.a) / self.a))
+
+
+def positive(problem: Lasso) -> PositiveLasso:
+    return PositiveLasso(problem.D, problem.X, problem.a)
+
+
+class TestPositive:
+    @pytest.mark.parametrize("kind", ["er", "ba", "ring"])
+    @pytest.mark.parametrize("atoms", ["raw", "unit"])
+    @pytest.mark.parametrize("alpha", [1.0, 1e-1, 1e-2, 1e-3])
+    def test_conditions_hold(self, kind: str, atoms: str, alpha: float) -> None:
+        problem = positive(heat_lasso(kind, alpha=alpha, atoms=atoms))
+        coding = problem.solve()
+        assert np.all(coding.gap <= TOL * problem.energy)
+        assert problem.violation(coding.h) < 1e-7
+        np.testing.assert_allclose(coding.value, problem.value(coding.h), rtol=1e-10)
+
+    def test_against_non_negative_least_squares(self, rng: np.random.Generator) -> None:
+        from scipy.optimize import nnls
+
+        D, X, a = rng.normal(size=(30, 12)), rng.normal(size=(8, 30)), rng.uniform(1.0, 6.0, 12)
+        # ||x - D h||^2 + a.h differs from ||b - D h||^2 by a constant where D^T b = D^T x - a/2.
+        shift = np.linalg.pinv(D.T) @ (0.5 * a)
+        expected = np.stack([nnls(D, x - shift)[0] for x in X])
+        assert 0 < np.count_nonzero(expected) < expected.size
+        np.testing.assert_allclose(PositiveLasso(D, X, a).solve().h, expected, atol=1e-9)
+
+    def test_against_an_interior_point_method(self) -> None:
+        cp = pytest.importorskip("cvxpy")
+        problem = positive(heat_lasso(alpha=1e-3, n_signals=6))
+        h = cp.Variable((6, problem.a.size), nonneg=True)
+        value = cp.sum_squares(problem.X - h @ problem.D.T) + cp.sum(h @ problem.a)
+        cp.Problem(cp.Minimize(value)).solve(
+            solver=cp.CLARABEL, tol_gap_abs=1e-11, tol_gap_rel=1e-11
+        )
+        assert problem.solve().value.sum() == pytest.approx(value.value, rel=1e-7)
+
+    def test_any_start_reaches_the_same_codes(self, rng: np.random.Generator) -> None:
+        problem = positive(heat_lasso(alpha=1e-2))
+        cold = problem.solve()
+        for start in (cold.h, -cold.h, rng.normal(size=cold.h.shape)):
+            before = start.copy()
+            warm = problem.solve(start)
+            np.testing.assert_allclose(warm.value, cold.value, rtol=1e-10)
+            np.testing.assert_allclose(warm.h, cold.h, atol=1e-5)
+            np.testing.assert_array_equal(start, before)
+
+    def test_codes_that_are_positive_anyway_stay_what_they_are(self) -> None:
+        problem = heat_lasso(alpha=1e-2)
+        one_source = Lasso(problem.D, problem.D[:, [3, 11, 30]].T.copy(), problem.a)
+        free = one_source.solve()
+        assert free.h.min() >= 0.0
+        np.testing.assert_array_equal(positive(one_source).solve().h, free.h)
+
+    @pytest.mark.parametrize("tau", [(2.5, 2.5), (50.0, 50.0), (4.0, 4.0001), (0.0, 1e-6)])
+    @pytest.mark.parametrize("alpha", [1e-2, 1e-3])
+    def test_atoms_that_depend_on_each_other(self, tau: tuple[float, ...], alpha: float) -> None:
+        problem = positive(heat_lasso("ba", tau, alpha, n_nodes=40))
+        coding = problem.solve()
+        assert np.all(coding.gap <= 1e-9 * problem.energy)
+        assert problem.violation(coding.h) < 1e-4
+
+    def test_ties_of_every_kind(self) -> None:
+        rng = np.random.default_rng(0)
+        for _ in range(300):
+            D = rng.integers(-1, 2, size=(4, 7)).astype(np.float64)
+            X = rng.integers(-2, 3, size=(5, 4)).astype(np.float64)
+            problem = PositiveLasso(D, X, np.full(7, 0.5 * rng.integers(1, 5)))
+            coding = problem.solve(rng.integers(-1, 2, size=(5, 7)).astype(np.float64))
+            assert np.all(coding.gap <= TOL * problem.energy)
+            assert problem.violation(coding.h) < 1e-6
+
+    def test_supports_too_large_for_a_factor(self, rng: np.random.Generator) -> None:
+        D = rng.normal(size=(900, 430)) / 30.0
+        problem = PositiveLasso(D, rng.uniform(0.5, 1.0, (2, 430)) @ D.T, np.full(430, 1e-2))
+        coding = problem.solve(tol=1e-8)
+        assert np.count_nonzero(coding.h, axis=1).min() > 400
+        assert np.all(coding.gap <= 1e-8 * problem.energy)
+        assert problem.violation(coding.h) < 1e-2
+
+    @pytest.mark.parametrize("tol", [1e-1, 1e-3, 1e-5])
+    def test_gap_bounds_the_distance_to_the_optimum(self, tol: float) -> None:
+        problem = positive(heat_lasso("ba", alpha=1e-4))
+        best = problem.value(problem.solve(tol=1e-13).h)
+        loose = problem.solve(tol=tol)
+        excess = problem.value(loose.h) - best
+        assert np.all(excess <= loose.gap + 1e-12 * problem.energy)
+        assert np.all(loose.gap <= tol * problem.energy)
+
+    def test_missing_entries(self, rng: np.random.Generator) -> None:
+        problem = positive(heat_lasso(alpha=1e-2))
+        observed = rng.uniform(size=problem.X.shape) < 0.6
+        X = np.where(observed, problem.X, 0.0)
+        coding = code(
+            problem.D.T @ problem.D,
+            X @ problem.D,
+            problem.a,
+            np.sum(X**2, axis=1),
+            np.zeros((15, 40)),
+            tol=TOL,
+            D=problem.D,
+            observed=observed,
+            positive=True,
+        )
+        for m, seen in enumerate(observed):
+            part = PositiveLasso(problem.D[seen], problem.X[m : m + 1, seen], problem.a)
+            assert part.violation(coding.h[m : m + 1]) < 1e-6
+
+    def test_a_signal_that_no_source_explains(self) -> None:
+        problem = heat_lasso(alpha=1e-3)
+        coding = PositiveLasso(problem.D, -np.abs(problem.X), problem.a).solve()
+        assert not coding.h.any()
+        np.testing.assert_allclose(coding.gap, 0.0, atol=1e-15)

@@ -6,6 +6,7 @@ import warnings
 from typing import Any
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
 from heatgraph.learners.fitting import Fit
 from heatgraph.learners.parameters import HeatParameters
@@ -13,12 +14,14 @@ from heatgraph.learners.validation import Names
 from heatgraph.objective.heat import Signals
 from heatgraph.selection.masked import missed_by_level
 from heatgraph.selection.penalties import HIDDEN_SHARE
+from heatgraph.solvers.signal_model import level_of, subtract_level
 
 __all__ = ["warn_of_fit"]
 
 COLLAPSED = 1e-2  # a scale below this moves no heat
 LEVEL = 0.5  # of the hidden energy: a level that explains less is not worth a warning
 LOST = 0.1  # of the heat of an atom: more, left out for being thin, is worth a warning
+UNSETTLED = 1e-4  # of the size of the signals: a mean residual of a node that is worth a warning
 NEARLY_ALL = 0.1  # of it missed: a level that explains more is worth one whatever the model does
 
 
@@ -32,14 +35,15 @@ def warn_of_fit(estimator: Any, p: HeatParameters, fit: Fit, names: Names) -> No
             stacklevel=3,
         )
     elif fit.choice is not None and not fit.choice.predicts:
+        nothing = "the mean of their node" if p.model.fit_intercept else "zero"
         warnings.warn(
-            "LearnHeat: no parameters predict hidden entries better than zero does, so these "
+            f"LearnHeat: no parameters predict hidden entries better than {nothing} does, so these "
             "signals show no diffusion on a graph; do not trust graph_.",
             UserWarning,
             stacklevel=3,
         )
     if isinstance(p.signals, Signals):
-        _warn_of_level(p.signals, fit)
+        (_warn_of_location if p.model.fit_intercept else _warn_of_level)(p.signals, fit)
     if fit.large is not None:
         lost = fit.large.objective.dictionary(fit.solution.w, fit.solution.tau).lost
         if lost > LOST:
@@ -82,7 +86,29 @@ def _warn_of_level(signals: Signals, fit: Fit) -> None:
         warnings.warn(
             f"LearnHeat: the mean of each {which} alone predicts {1.0 - level:.0%} of the "
             "energy of hidden entries, so what was learned may be a level that the nodes have "
-            "in common.  Subtract it: the mean of each node, or of each signal.",
+            "in common.  Pass fit_intercept=True, which learns the level of each node along with "
+            "the graph, or subtract the mean of each node; where the level changes from signal to "
+            "signal, subtract the mean of each signal too.",
             UserWarning,
+            stacklevel=4,
+        )
+
+
+def _warn_of_location(signals: Signals, fit: Fit) -> None:
+    """At the best level, the residuals of each node have the mean 0."""
+    solution, n = fit.solution, np.maximum(signals.n_observed, 1)
+    D = fit.objective.dictionary(solution.w, solution.tau)
+    around = subtract_level(signals, level_of(solution, len(signals.X)))
+    residual = around.X - D.synthesis(solution.H)
+    if signals.observed is not None:
+        residual = np.where(signals.observed, residual, 0.0)
+    size = np.sqrt(signals.energy.sum() / n.sum())
+    mean = float(np.max(np.abs(residual.sum(axis=1) / n)) / size)
+    if mean > UNSETTLED:
+        warnings.warn(
+            f"LearnHeat: location_ has not settled: the mean residual of a node is {mean:.0e} of "
+            "the size of the signals.  With so small an alpha, sources explain any level; raise "
+            "alpha, or pass fit_intercept=False.",
+            ConvergenceWarning,
             stacklevel=4,
         )

@@ -132,7 +132,7 @@ def _choose(
         "keeper": keeper,
     }
     if isinstance(p.signals, Signals):
-        return choose(objective, p.signals, p.w, grid, n_jobs=p.n_jobs, **how)
+        return choose(objective, p.signals, p.w, grid, n_jobs=p.n_jobs, model=p.model, **how)
     return choose_elsewhere(objective, p.signals, p.w, grid, **how)
 
 
@@ -148,7 +148,7 @@ def _solve(
     monitor: Monitor | None,
     keeper: Keeper,
 ) -> Solution:
-    ensemble = ensemble_of(p.signals, p.n_jobs)
+    ensemble = p.model.ensemble(p.signals, p.n_jobs)
     kept = recall(keeper, objective, ensemble)
     if kept is not None:
         return kept
@@ -165,17 +165,16 @@ def _solve(
             tol=p.tol,
             monitor=monitor,
         )
-    first = _first_fit(p, objective, tau, monitor, keeper)
+    first = _first_fit(p, objective, ensemble, tau, monitor, keeper)
     refine, _ = PENALTIES[p.penalty]
     solution = refine(
         objective,
-        p.signals,
+        ensemble,
         first,
         learn_scales=p.learn_scales,
         max_iter=p.max_iter,
         tol=p.tol,
         monitor=monitor,
-        n_threads=p.n_jobs,
         keeper=keeper,
     )
     if solution.status is not Status.INTERRUPTED:
@@ -186,6 +185,7 @@ def _solve(
 def _first_fit(
     p: HeatParameters,
     objective: HeatObjective,
+    ensemble: Ensemble,
     tau: Array,
     monitor: Monitor | None,
     keeper: Keeper,
@@ -199,14 +199,13 @@ def _first_fit(
     def from_scales(start: Array, name: str) -> Solution:
         return solve_heat(
             objective,
-            p.signals,
+            ensemble,
             p.w,
             start,
             learn_scales=p.learn_scales,
             max_iter=p.max_iter,
             tol=p.tol,
             monitor=monitor,
-            n_threads=p.n_jobs,
             keeper=keeper.within(name),
         )
 
@@ -289,11 +288,12 @@ def refit(
 ) -> Solution:
     """Fit other signals, a resample say, or with another alpha, from where a fit ended."""
     objective = fit.objective
-    share = ensemble_of(signals).n_signals / ensemble_of(p.signals).n_signals
+    ensemble = p.model.ensemble(signals)
+    share = ensemble.n_signals / ensemble_of(p.signals).n_signals
     problem = p.objective(times_alpha * objective.alpha, objective.beta * share)
     first = solve_heat(
         problem,
-        signals,
+        ensemble,
         0.5 * (fit.solution.w + p.w),
         fit.solution.tau,
         learn_scales=fit.learn_scales,
@@ -303,7 +303,7 @@ def refit(
     refine, _ = PENALTIES[p.penalty]
     solution = refine(
         problem,
-        signals,
+        ensemble,
         first,
         learn_scales=fit.learn_scales,
         max_iter=p.max_iter,

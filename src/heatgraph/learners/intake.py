@@ -20,7 +20,14 @@ from heatgraph.distributed.reading import (
 )
 from heatgraph.distributed.signals import DaskSignals
 from heatgraph.learners.parameters import n_threads
-from heatgraph.learners.validation import Names, check_signals, node_names, power_of_two, unit_of
+from heatgraph.learners.validation import (
+    Names,
+    centre_nodes,
+    check_signals,
+    node_names,
+    power_of_two,
+    unit_of,
+)
 from heatgraph.solvers.result import Solution
 
 __all__ = ["Intake", "take_in"]
@@ -32,8 +39,9 @@ Array = NDArray[np.float64]
 class Intake:
     """Signals over ``unit``, an array (n_signals, n_nodes) or on a cluster, and the nodes' names.
 
-    ``content`` is what a checkpoint knows them by; ``rows`` are the signals as a Dask array;
-    ``dtype`` is the precision they came in.
+    Where a level is to be fitted, they are the signals around the mean of each node, ``level``: so
+    nothing but the level depends on what it is.  ``content`` is what a checkpoint knows them by;
+    ``rows`` are the signals as a Dask array; ``dtype`` is the precision they came in.
     """
 
     signals: Array | DaskSignals
@@ -42,6 +50,7 @@ class Intake:
     content: Any
     rows: Any = None
     dtype: Any = np.float64
+    level: Array | float = 0.0
 
     def sources(self, solution: Solution, scale_of: NDArray[np.intp]) -> Any:
         """The sources (n_signals, n_scales, n_nodes), those of scales that met added up."""
@@ -60,11 +69,14 @@ def take_in(estimator: Any, X: Any) -> Iterator[Intake]:
     names = node_names(X)
     if not is_dask(X):
         observations = check_signals(estimator, X, reset=True)
-        unit = unit_of(observations)
         single = getattr(X, "dtype", None) == np.float32
         dtype = np.float32 if single else np.float64
         given = observations.astype(dtype, copy=False)
-        yield Intake(observations / unit, unit, names, given, dtype=dtype)
+        level: Array | float = 0.0
+        if estimator.fit_intercept:
+            level, observations = centre_nodes(observations)
+        unit = unit_of(observations)
+        yield Intake(observations / unit, unit, names, given, dtype=dtype, level=level)
         return
     with cluster_client(n_threads(estimator.n_jobs)) as client:
         rows = as_array(X)

@@ -39,6 +39,7 @@ from heatgraph.selection.penalties import HIDDEN_SHARE
 from heatgraph.solvers.heat import as_sources
 from heatgraph.solvers.keeping import Keeper
 from heatgraph.solvers.result import Monitor, Status
+from heatgraph.solvers.signal_model import level_of
 from heatgraph.solvers.threads import bounded_blas
 
 __all__ = ["LearnHeat"]
@@ -52,15 +53,16 @@ class LearnHeat(ReportMixin, TransformerMixin, BaseEstimator):
     r"""Learn the graph on which a few sources diffused into the signals.
 
     .. math::
-        \min_{L, H, \tau} \; \Big\| X - \sum_s e^{-\tau_s L} H_s \Big\|_F^2
+        \min_{L, H, \tau, u} \; \Big\| X - u 1^T - \sum_s e^{-\tau_s L} H_s \Big\|_F^2
         + \sum_{s, i, m} p(\omega_{si} |H_{sim}|) + \beta \|L\|_F^2
 
-    over valid Laplacians of trace ``n_nodes`` and scales ``tau >= 0``.  ``LearnHeat()`` chooses
-    everything from the signals.  With ``atoms="raw"`` (``omega = 1``, ``p(u) = alpha u``) this is
-    the problem of Thanou, Dong, Kressner and Frossard, "Learning heat diffusion graphs" (2017).
-    With ``atoms="unit"`` an atom costs its norm, ``omega_si = ||exp(-tau_s L) delta_i||``, without
-    which the scales are not identified, and ``p(u) = alpha^2 log(1 + u / alpha)``, which finds
-    the sources without shrinking them.
+    over valid Laplacians of trace ``n_nodes`` and scales ``tau >= 0``, with ``H >= 0`` if
+    ``positive``, and with the level ``u`` of the nodes held at 0 unless ``fit_intercept``.
+    ``LearnHeat()`` chooses everything from the signals.  With ``atoms="raw"`` (``omega = 1``,
+    ``p(c) = alpha c``) this is the problem of Thanou, Dong, Kressner and Frossard, "Learning heat
+    diffusion graphs" (2017).  With ``atoms="unit"`` an atom costs its norm,
+    ``omega_si = ||exp(-tau_s L) delta_i||``, without which the scales are not identified, and
+    ``p(c) = alpha^2 log(1 + c / alpha)``, which finds the sources without shrinking them.
 
     Parameters
     ----------
@@ -124,6 +126,14 @@ class LearnHeat(ReportMixin, TransformerMixin, BaseEstimator):
     n_bootstrap : int
         Refit this many resamples of the signals; ``graph_.confidence`` is then the share of them
         in which each edge was found.
+    fit_intercept : bool
+        Whether each node has an unknown level ``u``, the same in all signals, around which heat
+        diffuses.  It is learned together with the graph, the scales and the sources, as a part of
+        the same objective, and is not penalised.  Adding a constant to a column of ``X`` then
+        changes ``location_`` only.  Needs ``solver="dense"`` and signals in memory.
+    positive : bool
+        Whether sources cannot be negative, as for a tracer that is released or heat that is only
+        ever added.  Needs ``solver="dense"`` and signals in memory.
 
     Attributes
     ----------
@@ -139,6 +149,10 @@ class LearnHeat(ReportMixin, TransformerMixin, BaseEstimator):
     sources_ : ndarray (n_signals, n_scales, n_nodes)
         What each signal diffused from.  For a Dask collection, a Dask array that finds them, a
         chunk at a time, when it is computed.
+    location_ : ndarray (n_nodes,)
+        The level of each node; zeros unless ``fit_intercept``, and zero for a node that was never
+        observed.  The residuals at each node have the mean 0, to 1e-6 or so of the size of the
+        signals (with a warning where it is more than 1e-4).
     objective_ : ndarray
         Its history, the start first and the final value last.  In the rounds of
         ``penalty="log"`` it is that of the round's tangent, which lies above; with
@@ -156,7 +170,8 @@ class LearnHeat(ReportMixin, TransformerMixin, BaseEstimator):
     alpha_, beta_ : float
         The penalties used.
     selection_ : DataFrame or None
-        All that was tried: ``missed`` is the share of hidden energy that was not predicted.
+        All that was tried: ``missed`` is the share of hidden energy that was not predicted.  With
+        ``fit_intercept`` it is the energy around the mean of each node.
     stretches_ : DataFrame or None
         What the scales of that choice were then multiplied with, and the multiples ``coding`` of
         alpha that hidden entries were predicted with.
@@ -201,6 +216,8 @@ class LearnHeat(ReportMixin, TransformerMixin, BaseEstimator):
         penalty: str = "auto",
         cut: float | str = "auto",
         n_bootstrap: int = 0,
+        fit_intercept: bool = False,
+        positive: bool = False,
     ) -> None:
         self.n_scales = n_scales
         self.alpha = alpha
@@ -221,6 +238,8 @@ class LearnHeat(ReportMixin, TransformerMixin, BaseEstimator):
         self.penalty = penalty
         self.cut = cut
         self.n_bootstrap = n_bootstrap
+        self.fit_intercept = fit_intercept
+        self.positive = positive
 
     def fit(self, X: Any, y: Any = None, *, monitor: Monitor | None = None) -> Self:
         """Learn the graph, the scales and the sources.
@@ -294,6 +313,7 @@ class LearnHeat(ReportMixin, TransformerMixin, BaseEstimator):
             self.graph_ = self.weights_.cut(n_edges=p.n_edges)
         self.scales_, scale_of = _merge_scales(solution.tau)
         self.sources_ = given.sources(solution, scale_of)
+        self.location_ = given.level + unit * level_of(solution, pairs.n_nodes)
         self.certificate_ = float("nan")
         if fit.large is not None:
             self.certificate_ = fit.large.gap
@@ -338,13 +358,13 @@ class LearnHeat(ReportMixin, TransformerMixin, BaseEstimator):
         return self._code(X, self.alpha_)
 
     def _code(self, X: Any, alpha: float) -> SourceCodes:
-        observations = check_signals(self, X, reset=False)
-        unit = unit_of(observations)
-        signals = Signals.from_missing(observations.T / unit)
+        around = check_signals(self, X, reset=False) - self.location_
+        unit = unit_of(around)
+        signals = Signals.from_missing(around.T / unit)
         coding = self._model().code(signals, alpha / unit)
         energy = signals.energy
         gap = np.divide(coding.gap, energy, out=np.zeros_like(energy), where=energy > 0.0)
-        shape = (len(observations), self.scales_.size, self.n_features_in_)
+        shape = (len(around), self.scales_.size, self.n_features_in_)
         rows = X.index.tolist() if isinstance(X, pd.DataFrame) else ()
         return SourceCodes(
             coding.h.reshape(shape) * unit,
@@ -369,7 +389,7 @@ class LearnHeat(ReportMixin, TransformerMixin, BaseEstimator):
         return sources.reshape(len(sources), -1)
 
     def inverse_transform(self, H: Any) -> Array:
-        """The signals (n_signals, n_nodes) that sources diffuse into.
+        """The signals (n_signals, n_nodes) that sources diffuse into, around ``location_``.
 
         ``H`` is ``(n_signals, n_scales, n_nodes)``, or as :meth:`transform` gives it.
         """
@@ -380,7 +400,8 @@ class LearnHeat(ReportMixin, TransformerMixin, BaseEstimator):
             raise ValueError(
                 f"H must be (n_signals, {S}, {N}) or (n_signals, {S * N}), got {sources.shape}."
             )
-        return self._model().synthesis(as_sources(sources.reshape(-1, S * N), S)).T
+        diffused = self._model().synthesis(as_sources(sources.reshape(-1, S * N), S)).T
+        return diffused + self.location_
 
     def impute(self, X: Any) -> Any:
         """``X`` with its NaN replaced by what the sources of the observed entries diffuse into.
@@ -410,16 +431,17 @@ class LearnHeat(ReportMixin, TransformerMixin, BaseEstimator):
     def score(self, X: Any, y: Any = None) -> float:
         """The share of hidden entries' energy that the model predicts; 0 is predicting zero.
 
-        A quarter of each signal's entries is hidden, always the same ones for the same shape; the
-        sources are found from the rest.
+        The energy is that of the signals around ``location_``: with ``fit_intercept``, 0 is
+        predicting the level of each node.  A quarter of each signal's entries is hidden, always
+        the same ones for the same shape; the sources are found from the rest.
         """
         check_is_fitted(self)
-        observations = check_signals(self, X, reset=False)
-        if np.isnan(observations).all():
+        around = check_signals(self, X, reset=False) - self.location_
+        if np.isnan(around).all():
             raise ValueError("X: no entry was observed, so there is nothing to predict.")
-        unit = unit_of(observations)
+        unit = unit_of(around)
         part = hide_entries(
-            Signals.from_missing(observations.T / unit), HIDDEN_SHARE, np.random.default_rng(0)
+            Signals.from_missing(around.T / unit), HIDDEN_SHARE, np.random.default_rng(0)
         )
         model = self._model()
         coding = model.code(part.visible, self.predicting_alpha_ / unit)
@@ -428,8 +450,9 @@ class LearnHeat(ReportMixin, TransformerMixin, BaseEstimator):
         total = float(energy.sum())
         share = 1.0 - float(error.sum()) / total if total > 0.0 else 0.0
         if share <= 0.0:
+            nothing = "location_" if self.fit_intercept else "zero"
             warnings.warn(
-                "LearnHeat: the model predicts these signals no better than zero does.",
+                f"LearnHeat: the model predicts these signals no better than {nothing} does.",
                 UserWarning,
                 stacklevel=2,
             )
@@ -446,9 +469,10 @@ class LearnHeat(ReportMixin, TransformerMixin, BaseEstimator):
         """What codes and diffuses further signals: by all pairs, or without."""
         penalty = PENALTY_OF[self.atoms] if self.penalty == "auto" else self.penalty
         workers = n_threads(self.n_jobs)
-        if issparse(self.laplacian_):
+        if issparse(self.laplacian_) and not self.positive:
             return LargeModel(self.weights_, self.scales_, self.atoms == "unit", penalty, workers)
-        return DenseModel(self.laplacian_, self.scales_, self.atoms, penalty, workers)
+        L = self.laplacian_.toarray() if issparse(self.laplacian_) else self.laplacian_
+        return DenseModel(L, self.scales_, self.atoms, penalty, workers, bool(self.positive))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

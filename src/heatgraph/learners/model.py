@@ -12,7 +12,7 @@ from heatgraph.graph import CandidateEdges
 from heatgraph.objective.atoms import ATOMS
 from heatgraph.objective.heat import Dictionary, HeatObjective, Signals
 from heatgraph.solvers.coding import Coding
-from heatgraph.solvers.majorise import PENALTIES
+from heatgraph.solvers.signal_model import SignalModel
 
 __all__ = ["DenseModel"]
 
@@ -21,13 +21,14 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class DenseModel:
-    """A Laplacian (N, N), scales, and how sources are penalised."""
+    """A Laplacian (N, N), scales, and how sources are penalised; ``positive`` ones are >= 0."""
 
     laplacian: Array
     tau: Array
     atoms: str
     penalty: str
     n_threads: int
+    positive: bool = False
 
     @cached_property
     def _dictionary(self) -> Dictionary:
@@ -37,7 +38,7 @@ class DenseModel:
 
     def code(self, signals: Signals, alpha: float) -> Coding:
         """The sources of signals, a row (S N,) each, with the duality gap each reached."""
-        _, code = PENALTIES[self.penalty]
+        code = SignalModel(self.positive).coder(self.penalty)
         return code(self._dictionary, signals, alpha, n_threads=self.n_threads)
 
     def synthesis(self, H: Array) -> Array:

@@ -26,6 +26,7 @@ from heatgraph.objective.atoms import ATOMS, AtomWeights
 from heatgraph.objective.heat import HeatObjective, Signals
 from heatgraph.selection.penalties import ALPHAS, BETAS, Grid, units_of
 from heatgraph.solvers.majorise import PENALTIES
+from heatgraph.solvers.signal_model import SignalModel
 
 __all__ = ["HeatParameters", "edge_count", "first_scales", "is_auto", "n_threads", "resolve"]
 
@@ -46,6 +47,7 @@ class HeatParameters:
     """One fit: the problem in units where X has size 1, the start, the choices, the limits.
 
     ``alphas``, ``betas`` and ``starts`` are what is to be chosen from; a single one is given.
+    ``model`` is what is assumed of the signals.
     """
 
     candidates: CandidateEdges
@@ -65,6 +67,7 @@ class HeatParameters:
     rng: np.random.Generator
     every_pair: bool
     dtype: Any
+    model: SignalModel
 
     @property
     def unit_atoms(self) -> bool:
@@ -108,6 +111,8 @@ def resolve(
     candidates = resolve_candidates(given, rows, names)
     atoms = check_choice("atoms", estimator.atoms, tuple(ATOMS))
     penalty = check_choice("penalty", estimator.penalty, ("auto", *PENALTIES))
+    model = SignalModel(bool(estimator.positive), bool(estimator.fit_intercept))
+    _check_model(model, solver, signals)
     if solver == "paper":
         _check_paper(atoms, penalty, signals)
     alpha_unit, beta_unit = units_of(signals)
@@ -130,6 +135,7 @@ def resolve(
         rng=rng,
         every_pair=every_pair,
         dtype=dtype,
+        model=model,
     )
 
 
@@ -144,10 +150,16 @@ def _signals_and_rows(
     estimator: Any, X: Array | DaskSignals
 ) -> tuple[Signals | DaskSignals, Array]:
     """The signals, and a matrix whose columns are as far apart as those of the signals."""
+    if estimator.fit_intercept and not isinstance(X, DaskSignals) and len(X) == 1:
+        raise ValueError(
+            "fit_intercept=True takes a single signal (1 sample) for the level; pass two signals "
+            "or more, or fit_intercept=False."
+        )
     largest = X.total_energy if isinstance(X, DaskSignals) else np.nanmax(np.abs(X), initial=0.0)
     if not largest > 0.0:
         nothing = not isinstance(X, DaskSignals) and bool(np.isnan(X).all())
-        seen = "no entry was observed" if nothing else "every observed entry is zero"
+        level = "the mean of its node" if estimator.fit_intercept else "zero"
+        seen = "no entry was observed" if nothing else f"every observed entry is {level}"
         raise ValueError(
             f"X holds no signal: {seen}. A graph can only be learned from signals that vary."
         )
@@ -162,6 +174,23 @@ def _signals_and_rows(
         return X, np.empty((0, X.n_nodes))
     lam, U = np.linalg.eigh(X.gram)
     return X, np.sqrt(np.maximum(lam, 0.0))[:, None] * U.T
+
+
+def _check_model(model: SignalModel, solver: str, signals: Signals | DaskSignals) -> None:
+    """Refuse what only the dense solver does, of signals in memory."""
+    for name in ("fit_intercept", "positive"):
+        if not getattr(model, name):
+            continue
+        if isinstance(signals, DaskSignals):
+            raise ValueError(
+                f"{name}=True needs the signals in memory, got a Dask collection; pass "
+                f"X.compute(), or {name}=False."
+            )
+        if solver != "dense":
+            raise ValueError(
+                f'{name}=True needs solver="dense", got solver="{solver}"; pass solver="dense", '
+                f"or {name}=False."
+            )
 
 
 def _check_paper(atoms: str, penalty: str, signals: Signals | DaskSignals) -> None:

@@ -17,6 +17,7 @@ from heatgraph.graph import CandidateEdges, Graph
 
 __all__ = [
     "Names",
+    "centre_nodes",
     "check_choice",
     "check_complete",
     "check_number",
@@ -35,6 +36,7 @@ __all__ = [
 Array = NDArray[np.float64]
 Names = tuple[Hashable, ...] | None
 
+ROUNDING = 16.0 * float(np.finfo(np.float64).eps)  # of the largest entry of a node
 NEAREST = 8  # neighbours that carry weight at the start on many nodes
 MANY_ROWS = 30_000  # from here on nearest rows are found approximately, where that is installed
 
@@ -110,6 +112,21 @@ def unit_of(X: Array) -> float:
     if top == 0.0 or not np.isfinite(top):
         return 1.0
     return power_of_two(top * float(np.sqrt(np.nanmean(np.square(X / top)))))
+
+
+def centre_nodes(X: Array) -> tuple[Array, Array]:
+    """The mean (N,) of what was observed at each node, and ``X`` (M, N) around it.
+
+    The mean is 0 for a node that was never observed.  What rounding leaves of a node that is
+    constant is set to zero.
+    """
+    unit = unit_of(X)
+    counts = np.maximum((~np.isnan(X)).sum(axis=0), 1)
+    level: Array = np.nansum(X / unit, axis=0) / counts * unit
+    around = X - level
+    largest, spread = (np.fmax.reduce(np.abs(entries), axis=0) for entries in (X, around))
+    around[:, spread <= ROUNDING * largest] *= 0.0  # NaN stays NaN
+    return level, around
 
 
 def power_of_two(size: float) -> float:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from heatgraph.objective.heat import Dictionary, Signals
 from heatgraph.solvers.heat import as_sources, code_signals
 from heatgraph.solvers.majorise import Coder
+from heatgraph.solvers.signal_model import subtract_level
 
 __all__ = [
     "HiddenPart",
@@ -117,12 +118,17 @@ def prediction_errors(
     *,
     code: Coder = code_signals,
     n_threads: int = 1,
+    level: Array | None = None,
 ) -> tuple[Array, Array]:
     """Squared error and energy of each signal's hidden entries, (M,) each.
 
     The sources are found from the visible entries alone, with the dictionary and the penalty of
-    the fit.  The identity dictionary predicts zero: its error is the energy.
+    the fit; they are those of the signals around ``level`` (N,), where the fit has one.  The
+    identity dictionary predicts zero: its error is the energy.
     """
-    coding = code(D, part.visible, alpha, n_threads=n_threads, tol=1e-8)
+    visible = part.visible if level is None else subtract_level(part.visible, level)
+    coding = code(D, visible, alpha, n_threads=n_threads, tol=1e-8)
     predicted = D.synthesis(as_sources(coding.h, D.tau.size))
+    if level is not None:
+        predicted += level[:, None]
     return part.errors(predicted), part.energy

@@ -20,6 +20,7 @@ from heatgraph.solvers.heat import solve_heat
 from heatgraph.solvers.keeping import FORGETFUL, Keeper, Record
 from heatgraph.solvers.majorise import PENALTIES
 from heatgraph.solvers.result import Solution, Status
+from heatgraph.solvers.signal_model import PLAIN, SignalModel, level_of
 from heatgraph.solvers.threads import bounded_blas
 
 __all__ = [
@@ -187,6 +188,7 @@ def choose(
     n_jobs: int = 1,
     report: Callable[[int, int], None] | None = None,
     keeper: Keeper = FORGETFUL,
+    model: SignalModel = PLAIN,
 ) -> Choice:
     """Choose by k folds of signals, a quarter of the entries of those held out being hidden.
 
@@ -217,6 +219,7 @@ def choose(
             penalty,
             learn_scales,
             grid.codings,
+            model,
         )
         for (fold, start, beta), record in zip(paths, kept, strict=True)
         if record is None
@@ -365,19 +368,26 @@ def walk_path(
     penalty: str,
     learn_scales: bool,
     codings: Sequence[float] = (1.0,),
+    model: SignalModel = PLAIN,
 ) -> Walk:
-    """Fit along the path of alphas, and score every fit on the hidden entries."""
+    """Fit along the path of alphas, and score every fit on the hidden entries.
+
+    A level is that of the fit: the signals that are held out have no part in it.
+    """
     M = training.X.shape[1]
     share = M / (M + held_out.n_signals)
-    code = PENALTIES[penalty][1]
+    code = model.coder(penalty)
+    ensemble = model.ensemble(training)
     walk = []
     # In a process of its own, where the limits of the caller's do not hold.
     with bounded_blas():
-        fits = fit_path(training, share, objective, beta, alphas, w, tau, penalty, learn_scales)
+        fits = fit_path(ensemble, share, objective, beta, alphas, w, tau, penalty, learn_scales)
         for row, problem, fit in fits:
             D = problem.dictionary(fit.w, fit.tau)
+            level = level_of(fit, len(training.X)) if model.fit_intercept else None
             for coding in codings:
-                errors, _ = prediction_errors(D, held_out, coding * problem.alpha, code=code)
+                alpha = coding * problem.alpha
+                errors, _ = prediction_errors(D, held_out, alpha, code=code, level=level)
                 walk.append((row | {"coding": coding}, errors))
     return walk
 

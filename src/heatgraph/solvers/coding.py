@@ -1,8 +1,8 @@
 """Sparse coding of signals on a fixed dictionary: the lasso, solved exactly.
 
-For every signal ``x``: minimise ``||x - D h||^2 + sum_j a_j |h_j|`` over ``h``, on the entries of
-``x`` that were observed.  All work is on the Gram matrix ``G = D^T D`` and the correlations
-``q = D^T (x - D h)``; the residual itself is never formed.
+For every signal ``x``: minimise ``||x - D h||^2 + sum_j a_j |h_j|`` over ``h``, or over ``h >= 0``,
+on the entries of ``x`` that were observed.  All work is on the Gram matrix ``G = D^T D`` and the
+correlations ``q = D^T (x - D h)``; the residual itself is never formed.
 
 The dictionary of heat atoms is so coherent that coordinate descent and proximal steps crawl.
 Here the support is kept small and independent, the minimiser on it is solved for by Cholesky,
@@ -89,6 +89,7 @@ def code(
     D: Array | None = None,
     observed: Bools | None = None,
     n_threads: int = 1,
+    positive: bool = False,
 ) -> Coding:
     """Solve the lasso of every signal to a duality gap of ``tol`` times its energy.
 
@@ -102,9 +103,12 @@ def code(
     tol : relative duality gap.
     D, observed : (N, K) dictionary and (M, N) mask, where entries are missing.
     n_threads : signals are independent, so any number of threads gives the same bits.
+    positive : whether codes are held at ``h >= 0``; negative ones of ``start`` are taken for zero.
     """
     G, C = (np.ascontiguousarray(x, dtype=np.float64) for x in (G, C))
     h = np.array(start, dtype=np.float64, order="C")
+    if positive:
+        np.maximum(h, 0.0, out=h)
     # A row for all signals or one for each, in one kind of array: every other is compiled anew.
     a = np.array(a, dtype=np.float64, order="C", ndmin=2)
     shared = len(a) == 1
@@ -115,7 +119,7 @@ def code(
         raise ValueError("D is needed to code signals with missing entries.")
 
     def run(rows: slice) -> None:
-        part = C[rows], a if shared else a[rows], energy[rows], h[rows], report[rows], tol
+        part = C[rows], a if shared else a[rows], energy[rows], h[rows], report[rows], tol, positive
         _code_rows(G, D, observed[rows], *part)
 
     n_chunks = max(1, min(n_threads, len(h)))
@@ -135,6 +139,7 @@ def _code_rows(
     h: Array,
     report: Array,
     tol: float,
+    positive: bool,
 ) -> None:
     work = work_for(a.shape[1])
     whole = (G, np.ones(a.shape[1], np.bool_), np.empty((0, 0)))
@@ -144,7 +149,7 @@ def _code_rows(
         if observed.shape[1] > 0 and not np.all(observed[m]):
             # The Gram matrix of the observed rows alone, filled a row at a time as atoms enter.
             gram = (np.empty_like(G), np.zeros(a.shape[1], np.bool_), D[observed[m]])
-        report[m] = code_one(gram, work, C[m], bounds, energy[m], h[m], tol)
+        report[m] = code_one(gram, work, C[m], bounds, energy[m], h[m], tol, positive)
 
 
 @_compiled
@@ -157,9 +162,20 @@ def work_for(K: int) -> Work:
 
 @_borrowing
 def code_one(
-    gram: Gram, work: Work, c: Array, a: Array, energy: float, h: Array, tol: float
+    gram: Gram,
+    work: Work,
+    c: Array,
+    a: Array,
+    energy: float,
+    h: Array,
+    tol: float,
+    positive: bool,
 ) -> tuple[float, float]:
-    """Code one signal, from ``h`` and in place; the value and the duality gap that it ends with."""
+    """Code one signal, from ``h`` and in place; the value and the duality gap that it ends with.
+
+    Where ``positive``, ``h >= 0`` on entry.  Atoms keep their sign while they are on the support,
+    so that it is enough to let none enter with a negative one.
+    """
     q, support, factor = work[0][0], work[1], work[2]
     n = _list_support(h, support)
     known = gram[1]
@@ -178,18 +194,18 @@ def code_one(
             n, done = descend_on_support(gram, work, c, a, h, n, done)
         else:
             for j in range(h.size):
-                _update(gram, a, h, q, j)
+                _update(gram, a, h, q, j, positive)
             n, done = _list_support(h, support), 0
-        worst = _largest_excess(a, q)
+        worst = _largest_excess(a, q, positive)
         if worst <= max(GAP_WORTH * widest, negligible):
-            value, gap = _duality_gap(energy, c, a, h, q, support, n)
+            value, gap = _duality_gap(energy, c, a, h, q, support, n, positive)
             idle = 0 if value < best else idle + 1
             best = min(best, value)
             # With nothing to enter, a support that was solved is the answer; a swept one not yet.
             if gap <= tol * energy or idle >= MAX_IDLE or (solved and worst <= negligible):
                 return value, gap
-        n = _activate(gram, a, h, q, support, n, worst)
-    return _duality_gap(energy, c, a, h, q, support, n)
+        n = _activate(gram, a, h, q, support, n, worst, positive)
+    return _duality_gap(energy, c, a, h, q, support, n, positive)
 
 
 @_comparing
@@ -251,10 +267,16 @@ def _keep_strongest(h: Array, support: Ints, n: int) -> int:
     return kept
 
 
+@_inside
+def _pull(q: float, positive: bool) -> float:
+    """The part of a correlation that asks for a code: either sign, or the positive one only."""
+    return q if positive else abs(q)
+
+
 @_borrowing
-def _update(gram: Gram, a: Array, h: Array, q: Array, j: int) -> None:
+def _update(gram: Gram, a: Array, h: Array, q: Array, j: int, positive: bool) -> None:
     """Minimise exactly over atom ``j``: soft threshold of ``q_j + G_jj h_j`` at ``a_j / 2``."""
-    if h[j] == 0.0 and abs(q[j]) <= 0.5 * a[j]:
+    if h[j] == 0.0 and _pull(q[j], positive) <= 0.5 * a[j]:
         return
     if not gram[1][j]:
         know(gram, j)
@@ -262,7 +284,7 @@ def _update(gram: Gram, a: Array, h: Array, q: Array, j: int) -> None:
     if d <= 0.0:
         return
     z = q[j] + d * h[j]
-    size = max(abs(z) - 0.5 * a[j], 0.0) / d
+    size = max(_pull(z, positive) - 0.5 * a[j], 0.0) / d
     step = (size if z > 0.0 else -size) - h[j]
     if step != 0.0:
         h[j] += step
@@ -270,19 +292,32 @@ def _update(gram: Gram, a: Array, h: Array, q: Array, j: int) -> None:
 
 
 @_comparing
-def _largest_excess(a: Array, q: Array) -> float:
-    """How far the correlations leave [-a/2, a/2]; on the support they are at its ends."""
+def _largest_excess(a: Array, q: Array, positive: bool) -> float:
+    """How far the correlations leave [-a/2, a/2]; on the support they are at its ends.
+
+    Where codes are ``positive`` they may be as negative as they like.
+    """
     W, several = lanes(q.dtype), fill(0.0)
     for j in range(0, q.size - W + 1, W):
-        several = larger(several, minus_scaled(magnitude(load(q, j)), 0.5, load(a, j)))
+        pull = load(q, j) if positive else magnitude(load(q, j))
+        several = larger(several, minus_scaled(pull, 0.5, load(a, j)))
     most: float = largest(several)
     for j in range(q.size // W * W, q.size):
-        most = max(most, abs(q[j]) - 0.5 * a[j])
+        most = max(most, _pull(q[j], positive) - 0.5 * a[j])
     return most
 
 
 @_borrowing
-def _activate(gram: Gram, a: Array, h: Array, q: Array, support: Ints, n: int, worst: float) -> int:
+def _activate(
+    gram: Gram,
+    a: Array,
+    h: Array,
+    q: Array,
+    support: Ints,
+    n: int,
+    worst: float,
+    positive: bool,
+) -> int:
     """Bring in the silent atoms whose excess is at least a share of the largest.
 
     Only those: each one that enters explains its neighbours, and a support of dependent atoms is
@@ -296,8 +331,8 @@ def _activate(gram: Gram, a: Array, h: Array, q: Array, support: Ints, n: int, w
             if above(load(q, start), bar) == 0:
                 continue
         for j in range(start, min(start + W, h.size)):
-            if abs(q[j]) - 0.5 * a[j] >= share and h[j] == 0.0:
-                _update(gram, a, h, q, j)
+            if _pull(q[j], positive) - 0.5 * a[j] >= share and h[j] == 0.0:
+                _update(gram, a, h, q, j, positive)
                 if h[j] != 0.0:
                     support[n] = j
                     n += 1
@@ -306,12 +341,20 @@ def _activate(gram: Gram, a: Array, h: Array, q: Array, support: Ints, n: int, w
 
 @_borrowing
 def _duality_gap(
-    energy: float, c: Array, a: Array, h: Array, q: Array, support: Ints, n: int
+    energy: float,
+    c: Array,
+    a: Array,
+    h: Array,
+    q: Array,
+    support: Ints,
+    n: int,
+    positive: bool,
 ) -> tuple[float, float]:
     """Primal value and duality gap of ``||x - D h||^2 + sum_j a_j |h_j|``.
 
-    The dual is ``max u.x - ||u||^2 / 4`` over ``|D_j.u| <= a_j``; ``u = 2 theta r`` with the
-    largest feasible ``theta <= 1``.  ``q = D^T r``, ``r.x = ||x||^2 - c.h``.
+    The dual is ``max u.x - ||u||^2 / 4`` over ``|D_j.u| <= a_j``, or over ``D_j.u <= a_j`` where
+    codes are ``positive``; ``u = 2 theta r`` with the largest feasible ``theta <= 1``.
+    ``q = D^T r``, ``r.x = ||x||^2 - c.h``.
     """
     rx, rr, l1 = energy, energy, 0.0
     theta = 1.0
@@ -328,8 +371,9 @@ def _duality_gap(
             if above(load(q, start), bar) == 0:
                 continue
         for j in range(start, min(start + W, q.size)):
-            if 2.0 * abs(q[j]) * theta > a[j]:
-                theta = a[j] / (2.0 * abs(q[j]))
+            pull = _pull(q[j], positive)
+            if 2.0 * pull * theta > a[j]:
+                theta = a[j] / (2.0 * pull)
     rr = max(rr, 0.0)
     primal = rr + l1
     dual = 2.0 * theta * rx - theta * theta * rr

@@ -7,7 +7,7 @@ and hands their codes back without looking inside.  So the signals may be elsewh
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numba
@@ -140,10 +140,11 @@ def code_signals(
     Xhat: Array | None = None,
     discount: Array | None = None,
     gram: Array | None = None,
+    positive: bool = False,
 ) -> Coding:
-    """The sources of signals on a dictionary, a row (S N,) a signal; the observed entries only.
+    """The sources of signals on a dictionary, one row (S N,) per signal; observed entries only.
 
-    ``discount`` (M, S N) multiplies the penalty of each code.
+    ``discount`` (M, S N) multiplies the penalty of each code.  ``positive`` sources are >= 0.
     """
     if Xhat is None:
         Xhat = (signals.X.T @ D.kernel.U).T
@@ -158,6 +159,7 @@ def code_signals(
         D=D.kernel.atoms(D.tau) if masked else None,
         observed=np.ascontiguousarray(signals.observed.T) if signals.observed is not None else None,
         n_threads=n_threads,
+        positive=positive,
     )
 
 
@@ -229,10 +231,14 @@ def _sizes(D: Dictionary, codes: Array) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class LocalSignals:
-    """Signals in memory; codes and discounts are arrays (M, S N), a row a signal."""
+    """Signals in memory; codes and discounts are arrays (M, S N), one row per signal.
+
+    With ``positive`` the codes are >= 0.
+    """
 
     signals: Signals
     n_threads: int = 1
+    positive: bool = False
 
     @property
     def n_signals(self) -> int:
@@ -274,7 +280,7 @@ class LocalSignals:
             return
         for first in range(0, M, BATCH):
             some = slice(first, min(first + BATCH, M))
-            yield LocalSignals(self.signals.take(some), self.n_threads), some
+            yield replace(self, signals=self.signals.take(some)), some
 
     def code_batch(
         self,
@@ -295,6 +301,7 @@ class LocalSignals:
             Xhat=Xhat,
             discount=discount,
             gram=gram,
+            positive=self.positive,
         )
         return coding.h, self.sums(objective, D, coding.h, discount, Xhat)
 

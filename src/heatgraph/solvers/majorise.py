@@ -14,6 +14,7 @@ the last one ended; the l1 problem itself is the round that starts from no sourc
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Protocol
 
 import numpy as np
@@ -67,6 +68,7 @@ class Coder(Protocol):
         *,
         tol: float = CODING_TOL,
         n_threads: int = 1,
+        positive: bool = False,
     ) -> Coding: ...
 
 
@@ -158,17 +160,17 @@ def code_log(
     *,
     tol: float = CODING_TOL,
     n_threads: int = 1,
+    positive: bool = False,
 ) -> Coding:
     """The sources of signals under the logarithmic penalty: the same rounds, the graph held.
 
     The gap is that of the last round's lasso.
     """
-    coding = code_signals(D, signals, alpha, tol=tol, n_threads=n_threads)
+    code = partial(code_signals, D, signals, alpha, tol=tol, n_threads=n_threads, positive=positive)
+    coding = code()
     for _ in range(ROUNDS):
         discount = discount_of(np.abs(coding.h) * D.omega.ravel(), alpha)
-        coding = code_signals(
-            D, signals, alpha, start=coding.h, discount=discount, tol=tol, n_threads=n_threads
-        )
+        coding = code(start=coding.h, discount=discount)
     return coding
 
 

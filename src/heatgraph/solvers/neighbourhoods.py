@@ -148,7 +148,7 @@ def solve_exactly(G: Array, a: Array, h: Array, q: Array, energy: float) -> None
     for k in range(n):
         energy += h[k] * c[k]
     whole = (G, np.ones(n, np.bool_), np.empty((0, 0)))
-    code_one(whole, work_for(n), c, a, energy, h, CODING_TOL)
+    code_one(whole, work_for(n), c, a, energy, h, CODING_TOL, False)
 
 
 @_compiled

@@ -72,7 +72,8 @@ class Solution:
     ``w`` (E,) weights of the candidate edges, ``H`` (S, N, M) sources, ``tau`` (S,) scales,
     ``objective`` the history with the start first and the final value last, ``residual`` the
     stationarity residual at the end, relative to the objective (NaN where a solver states none).
-    Where the signals are not in memory, ``H`` is empty and ``elsewhere`` the handle of their codes.
+    Where the signals are not in memory, ``H`` is empty and ``elsewhere`` the handle of their codes;
+    where a level was fitted along with the sources, ``elsewhere`` holds both.
     """
 
     w: NDArray[np.float64]
