@@ -1,11 +1,15 @@
 # Needs python3 (3.11 or later), make and access to a package index; everything else goes in .venv.
-# Options: PYTHON=python3.12, PYTEST_ARGS="-k graph", WORKERS=0 (tests one after the other).
+# Options: PYTHON=python3.12, PYTEST_ARGS="-k graph", WORKERS=0 (tests one after the other),
+# REAL_SEEDS=design, REAL_ARGS="--skip LearnHeat".
 
 PYTHON ?= python3
 PYTEST_ARGS ?=
 WORKERS ?= auto
+REAL_SEEDS ?= judgement
+REAL_ARGS ?=
 
 VENV := .venv
+REAL_VENV := .venv-real
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 FRESH := $(VENV)/.fresh
@@ -13,12 +17,13 @@ COMPILED := $(wildcard $(addprefix src/heatgraph/,graph/*.py kernels/*.py object
 ACCURACY := benchmarks/bench_accuracy.py
 DISTRIBUTED := benchmarks/bench_distributed.py
 SCALE := benchmarks/bench_scale.py
-BENCHMARKS := $(filter-out $(ACCURACY) $(DISTRIBUTED) $(SCALE),$(sort $(wildcard benchmarks/bench_*.py)))
+REAL := benchmarks/bench_real.py
+BENCHMARKS := $(filter-out $(ACCURACY) $(DISTRIBUTED) $(SCALE) $(REAL),$(sort $(wildcard benchmarks/bench_*.py)))
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow lint format bench bench-accuracy bench-distributed bench-scale docs linkcheck build constraints clean
+.PHONY: help setup demo test test-slow lint format bench bench-accuracy bench-distributed bench-real bench-scale docs linkcheck build constraints clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -71,6 +76,16 @@ bench-accuracy: setup  ## Run the benchmark of accuracy on graphs that are known
 bench-distributed: setup  ## Run the benchmark of signals on a cluster
 	$(BIN)/python -m $(subst /,.,$(basename $(DISTRIBUTED)))
 
+# The simulators ask for other versions than the library is developed with.
+$(REAL_VENV)/.installed: benchmarks/real-requirements.txt
+	test -x $(REAL_VENV)/bin/python || $(PYTHON) -m venv $(REAL_VENV)
+	$(REAL_VENV)/bin/python -m pip install --quiet --requirement $<
+	@touch $@
+
+bench-real: setup $(REAL_VENV)/.installed  ## Run the benchmark on data from elsewhere, for hours
+	$(REAL_VENV)/bin/python -m benchmarks.real_data --seeds $(REAL_SEEDS)
+	$(BIN)/python -m $(subst /,.,$(basename $(REAL))) --seeds $(REAL_SEEDS) $(REAL_ARGS)
+
 bench-scale: setup  ## Run the benchmark of large graphs, for an hour or so
 	$(BIN)/python -m $(subst /,.,$(basename $(SCALE)))
 
@@ -91,7 +106,7 @@ constraints: setup  ## Pin what .venv now holds in constraints.txt
 	@touch $(STAMP)
 
 clean:  ## Remove .venv and everything built
-	rm -rf $(VENV) build dist demo-output docs/_build docs/generated docs/auto_examples
+	rm -rf $(VENV) $(REAL_VENV) build dist demo-output docs/_build docs/generated docs/auto_examples
 	rm -f docs/sg_execution_times.rst
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find src tests docs benchmarks examples -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
