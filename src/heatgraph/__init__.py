@@ -8,13 +8,20 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from heatgraph.graph import Graph
-    from heatgraph.learners import GraphicalLassoGraph, LearnHeat, SmoothGraph, SpectralTemplates
+    from heatgraph.learners import (
+        GraphicalLassoGraph,
+        HeatCovariance,
+        LearnHeat,
+        SmoothGraph,
+        SpectralTemplates,
+    )
     from heatgraph.storage import load_model, save_model
 
 __version__ = version("heatgraph")
 __all__ = [
     "Graph",
     "GraphicalLassoGraph",
+    "HeatCovariance",
     "LearnHeat",
     "SmoothGraph",
     "SpectralTemplates",

@@ -21,7 +21,13 @@ from numpy.typing import NDArray
 from heatgraph.files import read_arrays, write_arrays
 from heatgraph.graph import Graph
 from heatgraph.graph.storage import is_plain, names_from_json
-from heatgraph.learners import GraphicalLassoGraph, LearnHeat, SmoothGraph, SpectralTemplates
+from heatgraph.learners import (
+    GraphicalLassoGraph,
+    HeatCovariance,
+    LearnHeat,
+    SmoothGraph,
+    SpectralTemplates,
+)
 from heatgraph.objective.atoms import ATOMS
 from heatgraph.solvers.majorise import PENALTIES
 from heatgraph.solvers.result import Status
@@ -88,7 +94,47 @@ def _check_laplacian(model: Any) -> None:
         raise ValueError("its Laplacian is not that of its weights")
 
 
+def _check_heat_covariance(model: Any) -> None:
+    _check_laplacian(model)
+    if (model.scales_ < 0).any() or (model.source_variances_ < 0).any():
+        raise ValueError("its scales or variances are negative")
+    if not model.noise_variance_ >= 0 or not 0 <= model.shrinkage_ < 1 or not model.penalty_ >= 0:
+        raise ValueError("its noise, shrinkage or penalty is out of range")
+    lam, U = np.linalg.eigh(model.laplacian_)
+    f = model.source_variances_ @ np.exp(-2.0 * np.outer(model.scales_, lam))
+    C = (U * (f + model.noise_variance_)) @ U.T
+    if not np.allclose(model.covariance_, C, atol=1e-6 * np.abs(C).max()):
+        raise ValueError("its covariance is not that of its graph")
+
+
 KINDS = {
+    "HeatCovariance": Kind(
+        HeatCovariance,
+        graphs=("graph_", "weights_"),
+        arrays={
+            "laplacian_": "NN",
+            "covariance_": "NN",
+            "precision_": "NN",
+            "second_moment_": "NN",
+            "location_": "N",
+            "node_means_": "N",
+            "scales_": "S",
+            "source_variances_": "S",
+            "objective_": "T",
+        },
+        numbers={
+            "residual_": float,
+            "n_iter_": int,
+            "noise_variance_": float,
+            "shrinkage_": float,
+            "penalty_": float,
+            "relaxed_": bool,
+            "cut_": float,
+            "n_signals_": float,
+        },
+        check=_check_heat_covariance,
+        tables=("selection_",),
+    ),
     "LearnHeat": Kind(
         LearnHeat,
         graphs=("graph_", "weights_"),
@@ -438,6 +484,8 @@ def _check_shapes(kind: Kind, arrays: Mapping[str, NDArray[Any]], n_nodes: int) 
 def _read_number(name: str, value: Any, type_: type) -> Any:
     if type_ is float and isinstance(value, str) and value in ("nan", "inf", "-inf"):
         return float(value)
+    if type_ is bool and isinstance(value, bool):
+        return value
     if isinstance(value, bool) or not isinstance(value, int if type_ is int else (int, float)):
         raise ValueError(f"its {name} is {value!r}, not a number")
     return type_(value)

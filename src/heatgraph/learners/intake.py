@@ -26,6 +26,7 @@ from heatgraph.learners.validation import (
     check_signals,
     node_names,
     power_of_two,
+    set_features,
     unit_of,
 )
 from heatgraph.solvers.result import Solution
@@ -81,7 +82,7 @@ def take_in(estimator: Any, X: Any) -> Iterator[Intake]:
     with cluster_client(n_threads(estimator.n_jobs)) as client:
         rows = as_array(X)
         facts = facts_of(rows, X, client)
-        _set_features(estimator, rows.shape[1], names)
+        set_features(estimator, rows.shape[1], names)
         n_observed = int(facts.n_observed.sum())
         unit = power_of_two(facts.top * np.sqrt(facts.squares / max(n_observed, 1)))
         signals = signals_of(rows, X, facts, unit, client)
@@ -90,11 +91,3 @@ def take_in(estimator: Any, X: Any) -> Iterator[Intake]:
             yield Intake(signals, unit, names, content, rows)
         finally:
             signals.close()
-
-
-def _set_features(estimator: Any, n_nodes: int, names: Names) -> None:
-    estimator.n_features_in_ = n_nodes
-    if hasattr(estimator, "feature_names_in_"):
-        del estimator.feature_names_in_
-    if names is not None and all(isinstance(name, str) for name in names):
-        estimator.feature_names_in_ = np.array(names, dtype=object)

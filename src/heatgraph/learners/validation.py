@@ -29,6 +29,7 @@ __all__ = [
     "per_square",
     "power_of_two",
     "resolve_candidates",
+    "set_features",
     "start_near",
     "unit_of",
 ]
@@ -100,6 +101,15 @@ def node_names(X: Any) -> Names:
         twice = next(name for k, name in enumerate(names) if name in names[:k])
         raise ValueError(f"X: two columns are named {twice!r}; every node needs a name of its own.")
     return names
+
+
+def set_features(estimator: Any, n_nodes: int, names: Names) -> None:
+    """What scikit-learn keeps of signals that it has not seen."""
+    estimator.n_features_in_ = n_nodes
+    if hasattr(estimator, "feature_names_in_"):
+        del estimator.feature_names_in_
+    if names is not None and all(isinstance(name, str) for name in names):
+        estimator.feature_names_in_ = np.array(names, dtype=object)
 
 
 def unit_of(X: Array) -> float:

@@ -1,0 +1,59 @@
+"""Moments of signals on a cluster: one sum over chunks, of a size that the signals do not enter."""
+
+from __future__ import annotations
+
+from functools import reduce
+from operator import add
+from typing import Any
+
+import numpy as np
+
+from heatgraph.distributed.reading import as_array
+from heatgraph.objective.moments import Moments
+
+__all__ = ["fold_moments"]
+
+
+def fold_moments(X: Any, n_folds: int, fit_intercept: bool) -> list[Moments]:
+    """The moments of ``n_folds`` contiguous runs of chunks of a Dask collection.
+
+    Chunks are read once, by the workers of the client that is there, and never held.
+
+    Raises
+    ------
+    ValueError
+        If a value is missing or not finite.
+    """
+    import dask
+
+    rows = as_array(X)
+    of_chunk = dask.delayed(_moments, pure=False)
+    chunks = [of_chunk(block, fit_intercept) for block in rows.to_delayed().ravel()]
+    runs = np.array_split(np.arange(len(chunks)), min(n_folds, len(chunks)))
+    total = dask.delayed(_total, pure=False)
+    found = dask.compute(*[_tree([chunks[k] for k in run], total) for run in runs])
+    if not all(np.isfinite(part.scatter).all() for part in found):
+        raise ValueError(
+            "X holds values that are missing or not finite, and a Dask collection has to be "
+            "complete for HeatCovariance: fill them, pass the signals in memory, or use LearnHeat."
+        )
+    return [part for part in found if part.count > 0]
+
+
+def _moments(block: Any, fit_intercept: bool) -> Moments:
+    X = np.asarray(block, dtype=np.float64)
+    if fit_intercept and len(X):
+        return Moments.of(X)
+    return Moments(float(len(X)), np.zeros(X.shape[1]), X.T @ X)
+
+
+def _tree(parts: list[Any], total: Any) -> Any:
+    """The sum of parts, by eights: no worker ever holds more of them."""
+    while len(parts) > 1:
+        parts = [total(parts[k : k + 8]) for k in range(0, len(parts), 8)]
+    return parts[0]
+
+
+def _total(parts: list[Moments]) -> Moments:
+    filled = [part for part in parts if part.count > 0] or parts[:1]
+    return reduce(add, filled)

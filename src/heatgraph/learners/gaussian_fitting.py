@@ -1,0 +1,298 @@
+"""One fit of HeatCovariance: moments, choice of the strength, the fit itself, the graph."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from operator import add
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from heatgraph.learners.hidden import node_means
+from heatgraph.learners.validation import over_square, power_of_two, unit_of
+from heatgraph.objective.gaussian import GaussianPoint
+from heatgraph.objective.moments import Moments, expected_moments, log_likelihoods
+from heatgraph.selection.likelihood import PILOT, Fold, Strength, choose_strength, fit_at
+from heatgraph.solvers.gaussian import GaussianFit, GaussianFitter, shrunk
+from heatgraph.solvers.keeping import FORGETFUL, Keeper, Record
+from heatgraph.solvers.result import Status
+
+__all__ = [
+    "N_FOLDS",
+    "CovarianceFit",
+    "CovarianceSettings",
+    "Measured",
+    "fit_moments",
+    "fit_rows",
+    "moments_under",
+]
+
+Array = NDArray[np.float64]
+
+N_FOLDS = 3
+GIVEN_FEW = Strength(0.3, 2.0)  # where there are too few signals to hold any out
+# What says which pairs are edges: the usual three standard errors, hardly shrunk.
+EDGE_PENALTY = 3.0
+EDGE_SHRINKAGE = (1e-3, 1e-2)  # with more signals than nodes, and with fewer
+EM_ROUNDS, PILOT_ROUNDS = 200, 5
+
+
+@dataclass(frozen=True, eq=False)
+class CovarianceSettings:
+    """What a fit is asked to do; one shrinkage or one penalty is held, several are chosen from."""
+
+    fitter: GaussianFitter
+    rhos: tuple[float, ...]
+    penalties: tuple[float, ...]
+    fit_intercept: bool
+    n_jobs: int = 1
+    tried: Callable[[int, int], None] | None = None
+    keeper: Keeper = FORGETFUL
+
+    def location(self, moments: Moments) -> Array:
+        return moments.mean if self.fit_intercept else np.zeros_like(moments.mean)
+
+    def moments_of(self, X: Array) -> Moments:
+        """Of complete signals; around zero where there is no intercept."""
+        if self.fit_intercept:
+            return Moments.of(X)
+        return Moments(float(len(X)), np.zeros(X.shape[1]), X.T @ X)
+
+
+@dataclass(frozen=True, eq=False)
+class CovarianceFit:
+    """The fit, the one whose weights say what is an edge, and how strength was chosen."""
+
+    fit: GaussianFit
+    edges: GaussianFit
+    strength: Strength
+    selection: pd.DataFrame | None
+    moments: Moments
+    location: Array
+    status: Status
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """Signals in units of ``unit``, in memory or as the moments of a few folds of them.
+
+    ``rows`` is a matrix whose columns are as far apart as those of the signals.
+    """
+
+    content: Array | list[Moments]
+    unit: float
+    rows: Array
+    node_means: Array
+
+    @classmethod
+    def signals(cls, X: Array, fit_intercept: bool) -> Measured:
+        """Of an array (M, N), NaN where nothing was observed."""
+        means = node_means(X)
+        unit = unit_of(X - means if fit_intercept else X)
+        return cls(X / unit, unit, X, means)
+
+    @classmethod
+    def moments(cls, parts: Sequence[Moments]) -> Measured:
+        """Of moments, in the units of the signals."""
+        both = reduce(add, parts)
+        unit = power_of_two(float(np.sqrt(np.trace(both.scatter) / both.count / len(both.mean))))
+        scaled = [Moments(p.count, p.mean / unit, over_square(p.scatter, unit)) for p in parts]
+        lam, U = np.linalg.eigh(both.around(np.zeros_like(both.mean)))
+        rows = np.sqrt(np.maximum(lam, 0.0))[:, None] * U.T
+        return cls(scaled, unit, rows, both.mean)
+
+    def fit(self, settings: CovarianceSettings, strength: Strength | None) -> CovarianceFit:
+        """Fit them; without a strength that is chosen."""
+        if isinstance(self.content, list):
+            return fit_moments(settings, self.content, strength)
+        return fit_rows(settings, self.content)
+
+
+def fit_rows(settings: CovarianceSettings, X: Array) -> CovarianceFit:
+    """Fit signals (M, N) in memory; NaN was not observed."""
+    parts = np.array_split(X, min(N_FOLDS, len(X)))
+    if not np.isnan(X).any():
+        return fit_moments(settings, [settings.moments_of(part) for part in parts])
+    strength, table, interrupted = _choose(settings, len(parts), lambda: _row_folds(settings, X))
+    location, C = _pilot(settings, X)
+    fit, moments = _expectation_maximisation(settings, X, strength, location, C)
+    return _finish(settings, strength, table, moments, fit, interrupted)
+
+
+def fit_moments(
+    settings: CovarianceSettings, parts: Sequence[Moments], strength: Strength | None = None
+) -> CovarianceFit:
+    """Fit the sum of moments, each of which is held out in turn where the strength is chosen."""
+    table, interrupted = None, False
+    if strength is None:
+        strength, table, interrupted = _choose(
+            settings, len(parts), lambda: _moment_folds(settings, parts)
+        )
+    moments = reduce(add, parts)
+    S = moments.around(settings.location(moments))
+    fit = _fit(settings, S, moments.count, strength, settings.keeper.within("fit"))
+    return _finish(settings, strength, table, moments, fit, interrupted)
+
+
+def _choose(
+    settings: CovarianceSettings, n_folds: int, folds: Callable[[], list[Fold]]
+) -> tuple[Strength, pd.DataFrame | None, bool]:
+    """The strength, what was tried for it, and whether the user stopped the search."""
+    held = len(settings.rhos) == 1 and len(settings.penalties) == 1
+    if held:
+        return Strength(settings.rhos[0], settings.penalties[0]), None, False
+    if n_folds < 2:
+        return _nearest(settings, GIVEN_FEW), None, False
+    return choose_strength(
+        settings.fitter,
+        folds(),
+        settings.rhos,
+        settings.penalties,
+        n_jobs=settings.n_jobs,
+        report=settings.tried,
+        keeper=settings.keeper.within("choice"),
+    )
+
+
+def _nearest(settings: CovarianceSettings, strength: Strength) -> Strength:
+    return Strength(
+        min(settings.rhos, key=lambda rho: abs(rho - strength.rho)),
+        min(settings.penalties, key=lambda c: abs(c - strength.c)),
+    )
+
+
+def _moment_folds(settings: CovarianceSettings, parts: Sequence[Moments]) -> list[Fold]:
+    def fold(k: int) -> Fold:
+        def judge(point: GaussianPoint, location: Array) -> float:
+            return point.misfit(parts[k].around(location))
+
+        train = reduce(add, [part for m, part in enumerate(parts) if m != k])
+        return Fold(train, judge, settings.fit_intercept)
+
+    return [fold(k) for k in range(len(parts))]
+
+
+def _row_folds(settings: CovarianceSettings, X: Array) -> list[Fold]:
+    """Contiguous folds of signals with gaps; the moments of a fold are those its pilot expects."""
+
+    def fold(held_out: NDArray[np.intp]) -> Fold:
+        test, rest = X[held_out], np.delete(X, held_out, axis=0)
+
+        def judge(point: GaussianPoint, location: Array) -> float:
+            return -2.0 * float(log_likelihoods(test, location, point.covariance).mean())
+
+        train = moments_under(rest, *_pilot(settings, rest), settings.fit_intercept)
+        return Fold(train, judge, settings.fit_intercept)
+
+    return [fold(part) for part in np.array_split(np.arange(len(X)), min(N_FOLDS, len(X)))]
+
+
+def moments_under(X: Array, location: Array, C: Array, fit_intercept: bool) -> Moments:
+    """The moments of signals with gaps that a model expects."""
+    expected = expected_moments(X, location, C)
+    if fit_intercept:
+        return expected
+    zero = np.zeros_like(expected.mean)
+    return Moments(expected.count, zero, expected.count * expected.around(zero))
+
+
+def _pilot(settings: CovarianceSettings, X: Array) -> tuple[Array, Array]:
+    """Location and covariance to begin with: a few rounds of EM, well shrunk."""
+    observed = ~np.isnan(X)
+    count = np.maximum(observed.sum(axis=0), 1)
+    mean = np.where(observed, X, 0.0).sum(axis=0) / count
+    if not settings.fit_intercept:
+        mean = np.zeros_like(mean)
+    variance = np.where(observed, np.square(X - mean), 0.0).sum(axis=0) / count
+    typical = float(variance.mean()) or 1.0
+    C = np.diag(np.maximum(variance, 0.1 * typical))
+    rough = replace(settings.fitter, tol=1e-3, max_iter=10, report=None)
+    x = None
+    for _ in range(PILOT_ROUNDS):
+        moments = moments_under(X, mean, C, settings.fit_intercept)
+        mean = settings.location(moments)
+        S = shrunk(moments.around(mean), PILOT)
+        fit = rough.likeliest(S, rough.start(S, moments.count) if x is None else x)
+        _raise_if_stopped(fit)
+        x, C = fit.x, fit.point.covariance
+    return mean, C
+
+
+def _raise_if_stopped(fit: GaussianFit) -> None:
+    if fit.status is Status.INTERRUPTED:
+        raise KeyboardInterrupt
+
+
+def _fit(
+    settings: CovarianceSettings, S: Array, n_signals: float, strength: Strength, keeper: Keeper
+) -> GaussianFit:
+    """The fit at a strength, from the likeliest one of a well shrunk moment."""
+    kept = keeper.get()
+    fitter = settings.fitter
+    if kept is not None:
+        S = shrunk(S, strength.rho)
+        done = replace(fitter, max_iter=0).likeliest(S, kept.arrays["likeliest"])
+        return fit_at(fitter, S, n_signals, strength, done)
+    pilot = shrunk(S, PILOT)
+    likeliest = fitter.likeliest(pilot, fitter.start(pilot, n_signals))
+    if likeliest.status is Status.INTERRUPTED:
+        return likeliest
+    keeper.put(Record(arrays={"likeliest": likeliest.x}))
+    return fit_at(fitter, shrunk(S, strength.rho), n_signals, strength, likeliest)
+
+
+def _expectation_maximisation(
+    settings: CovarianceSettings, X: Array, strength: Strength, location: Array, C: Array
+) -> tuple[GaussianFit, Moments]:
+    """Fit what is expected of the missing entries, until that changes nothing.
+
+    Just after an expectation, the slope of the fit is that of the likelihood of what was
+    observed: once no step is needed there, the residual is that likelihood's own.
+    """
+    moments = moments_under(X, location, C, settings.fit_intercept)
+    S = moments.around(settings.location(moments))
+    fit = _fit(settings, S, moments.count, strength, settings.keeper.within("fit"))
+    for _ in range(EM_ROUNDS):
+        if fit.status is not Status.CONVERGED:
+            return fit, moments
+        location = settings.location(moments)
+        moments = moments_under(X, location, fit.point.covariance, settings.fit_intercept)
+        S = shrunk(moments.around(settings.location(moments)), strength.rho)
+        following = settings.fitter.refine(fit, S)
+        if following.n_iter == 0:
+            return replace(fit, point=following.point, residual=following.residual), moments
+        fit = replace(following, history=(*fit.history, *following.history[1:]))
+    return replace(fit, status=Status.MAX_ITER), moments
+
+
+def _finish(
+    settings: CovarianceSettings,
+    strength: Strength,
+    table: pd.DataFrame | None,
+    moments: Moments,
+    fit: GaussianFit,
+    interrupted: bool,
+) -> CovarianceFit:
+    """The fit that says what is an edge, and everything together."""
+    location = settings.location(moments)
+    status = Status.INTERRUPTED if interrupted else fit.status
+    found: dict[str, Any] = {
+        "strength": strength,
+        "selection": table,
+        "moments": moments,
+        "location": location,
+    }
+    if status is Status.INTERRUPTED:
+        return CovarianceFit(fit, fit, status=status, **found)
+    few = moments.count <= settings.fitter.candidates.n_nodes
+    looser = Strength(min(strength.rho, EDGE_SHRINKAGE[few]), max(strength.c, EDGE_PENALTY))
+    edges = fit
+    if looser != strength:
+        quiet = replace(settings, fitter=replace(settings.fitter, report=None))
+        S = moments.around(location)
+        edges = _fit(quiet, S, moments.count, looser, settings.keeper.within("edges"))
+    return CovarianceFit(fit, edges, status=status, **found)

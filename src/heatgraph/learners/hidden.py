@@ -1,0 +1,89 @@
+"""One number for every estimator that fills in missing entries: how much of them it predicts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from heatgraph.learners.validation import check_signals
+from heatgraph.objective.heat import Signals
+from heatgraph.selection.masked import hide_entries
+
+__all__ = ["HIDDEN_SHARE", "HiddenScoreMixin", "as_given", "fill_by_precision", "node_means"]
+
+Array = NDArray[np.float64]
+
+HIDDEN_SHARE = 0.2
+
+
+class HiddenScoreMixin:
+    """Gives an estimator with ``impute`` and ``node_means_`` the method ``score_hidden``."""
+
+    def score_hidden(self, X: Any, *, random_state: int = 0) -> float:
+        """The share of the variance of hidden entries that the model predicts.
+
+        A fifth of each signal's entries is hidden, the same ones for every estimator, and filled
+        in by :meth:`impute` from the others.  The variance is around the mean of each node over
+        the signals of the fit: 0 is what these means predict, 1 is everything.
+
+        Parameters
+        ----------
+        X : array-like or data frame (n_signals, n_nodes)
+            Signals that had no part in the fit.
+        random_state : int
+            The seed of the hidden entries.
+
+        Returns
+        -------
+        float
+            At most 1; below 0 where the means of the nodes predict better.
+        """
+        check_is_fitted(self)
+        observations = check_signals(self, X, reset=False)
+        if np.isnan(observations).all():
+            raise ValueError("X: no entry was observed, so there is nothing to predict.")
+        rng = np.random.default_rng(random_state)
+        hidden = hide_entries(Signals.from_missing(observations.T), HIDDEN_SHARE, rng).hidden.T
+        visible = np.where(hidden, np.nan, observations)
+        names = getattr(self, "feature_names_in_", None)
+        given = visible if names is None else pd.DataFrame(visible, columns=names)
+        predicted = np.asarray(self.impute(given))  # type: ignore[attr-defined]
+        size = float(np.abs(observations[hidden]).max(initial=0.0)) or 1.0
+        truth, guess = observations[hidden] / size, predicted[hidden] / size
+        means = np.broadcast_to(self.node_means_, hidden.shape)[hidden] / size  # type: ignore[attr-defined]
+        total = float(np.square(truth - means).sum())
+        return 1.0 - float(np.square(truth - guess).sum()) / total if total > 0.0 else 0.0
+
+
+def node_means(X: Array) -> Array:
+    """The mean of what was observed of each node; 0 where nothing was."""
+    observed = ~np.isnan(X)
+    size = float(np.abs(X[observed]).max(initial=0.0)) or 1.0
+    sums = np.where(observed, X / size, 0.0).sum(axis=0)
+    means: Array = sums / np.maximum(observed.sum(axis=0), 1) * size
+    return means
+
+
+def as_given(filled: Array, X: Any) -> Any:
+    """A data frame where ``X`` is one, with its index and columns."""
+    if isinstance(X, pd.DataFrame):
+        return pd.DataFrame(filled, index=X.index, columns=X.columns)
+    return filled
+
+
+def fill_by_precision(X: Array, location: Array, P: Array) -> Array:
+    """The missing entries by their mean under the precision ``P``: ``-P_mm^-1 P_mo (x - u)_o``."""
+    filled = X.copy()
+    patterns, which = np.unique(np.isnan(X), axis=0, return_inverse=True)
+    for k, missing in enumerate(patterns):
+        if not missing.any():
+            continue
+        rows, m, o = np.flatnonzero(which.ravel() == k), np.flatnonzero(missing), ~missing
+        pull = (X[np.ix_(rows, np.flatnonzero(o))] - location[o]) @ P[np.ix_(o, missing)]
+        guess = -np.linalg.lstsq(P[np.ix_(missing, missing)], pull.T, rcond=None)[0].T
+        filled[np.ix_(rows, m)] = location[m] + guess
+    return filled

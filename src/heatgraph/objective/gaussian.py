@@ -1,0 +1,251 @@
+"""Heat from Gaussian sources: the likelihood of a second moment, its gradient, its information.
+
+Signals ``x = u + sum_s exp(-tau_s L) h_s + eps`` with ``h_s ~ N(0, v_s I)`` and
+``eps ~ N(0, sigma2 I)`` have the covariance ``C = f(L)``,
+
+    f(lam) = sum_s v_s exp(-2 tau_s lam) + sigma2.
+
+A point is the vector ``x = [w, log v, log r, log sigma2]``: weights (E,) of the candidate edges,
+source variances (S,), scales as shares ``r = tau / tau_S`` (S - 1,) of the largest, which is held
+at 1, and the noise.  Only the products ``tau w`` matter, so holding one scale loses nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from heatgraph.graph.candidates import CandidateEdges
+from heatgraph.kernels.divided import exp_divided_differences
+
+__all__ = ["GaussianHeat", "GaussianPoint", "HeatSpectrum", "LogPenalty", "mean_variance"]
+
+Array = NDArray[np.float64]
+
+NOISE_FLOOR = 1e-10  # of the mean variance: keeps the covariance invertible in double precision
+HEAVIEST = 50.0  # an edge as heavy, times its scale, makes two nodes one in double precision
+EDGES_AT_ONCE = 4096  # edges whose information is computed together: bounds the memory
+
+
+def mean_variance(S: Array) -> float:
+    """``tr(S) / N``."""
+    return float(np.trace(S)) / len(S)
+
+
+@dataclass(frozen=True, eq=False)
+class HeatSpectrum:
+    """``f(lam)``: source variances ``v`` (S,), scales ``tau`` (S,), noise variance ``sigma2``."""
+
+    v: Array
+    tau: Array
+    sigma2: float
+
+    def values(self, lam: Array) -> Array:
+        """``f`` at eigenvalues of the Laplacian, (N,)."""
+        f: Array = self.v @ np.exp(-2.0 * np.outer(self.tau, lam)) + self.sigma2
+        return f
+
+
+@dataclass(frozen=True, eq=False)
+class LogPenalty:
+    """``sum_e (2 c^2 / M) log(1 + w_e / (c se_e))``: sparsity in units of standard errors.
+
+    ``se`` (E,) are standard errors of the weights and are held.  At zero the slope is ``c`` times
+    the standard deviation of the likelihood's own slope there, so a weight has to be ``c``
+    standard errors away from zero to enter.  Large weights are hardly shrunk.
+    """
+
+    c: float
+    se: Array
+    n_signals: float
+
+    def value(self, w: Array) -> float:
+        return 2.0 * self.c**2 / self.n_signals * float(np.log1p(w / (self.c * self.se)).sum())
+
+    def slope(self, w: Array) -> Array:
+        slope: Array = 2.0 * self.c**2 / self.n_signals / (self.c * self.se + w)
+        return slope
+
+
+@dataclass(frozen=True, eq=False)
+class GaussianHeat:
+    """``phi = log det C + tr(C^-1 S)``, plus a penalty on the weights where there is one.
+
+    ``S`` (N, N) is the second moment of the signals around their location.  ``phi`` is
+    ``-2 / M`` times the log-likelihood, up to a constant.
+    """
+
+    candidates: CandidateEdges
+    S: Array
+    n_scales: int = 1
+    penalty: LogPenalty | None = None
+
+    @property
+    def n_edges(self) -> int:
+        return self.candidates.n_edges
+
+    @property
+    def n_parameters(self) -> int:
+        return self.n_edges + 2 * self.n_scales
+
+    @cached_property
+    def bounds(self) -> tuple[Array, Array]:
+        """``w >= 0``, shares of the largest scale at most 1, noise above rounding."""
+        lower = np.full(self.n_parameters, -np.inf)
+        upper = np.full(self.n_parameters, np.inf)
+        lower[: self.n_edges], upper[: self.n_edges] = 0.0, HEAVIEST
+        lower[-1] = np.log(NOISE_FLOOR * mean_variance(self.S))
+        upper[self.n_edges + self.n_scales : -1] = 0.0
+        return lower, upper
+
+    def split(self, x: Array) -> tuple[Array, HeatSpectrum]:
+        """The weights and the spectrum of a point."""
+        E, n = self.n_edges, self.n_scales
+        tau = np.append(np.exp(x[E + n : -1]), 1.0)
+        return x[:E], HeatSpectrum(np.exp(x[E : E + n]), tau, float(np.exp(x[-1])))
+
+    def at(self, x: Array) -> GaussianPoint:
+        """Everything that is needed at a point, computed when it is asked for."""
+        return GaussianPoint(self, x)
+
+
+@dataclass(frozen=True, eq=False)
+class GaussianPoint:
+    """Value, gradient and Fisher information of a :class:`GaussianHeat` at one point."""
+
+    problem: GaussianHeat
+    x: Array
+
+    @cached_property
+    def spectrum(self) -> HeatSpectrum:
+        return self.problem.split(self.x)[1]
+
+    @property
+    def w(self) -> Array:
+        return self.x[: self.problem.n_edges]
+
+    @cached_property
+    def _eigen(self) -> tuple[Array, Array]:
+        lam, U = np.linalg.eigh(self.problem.candidates.laplacian(self.w))
+        return np.maximum(lam, 0.0), U
+
+    @property
+    def lam(self) -> Array:
+        """Eigenvalues of the Laplacian, ascending."""
+        return self._eigen[0]
+
+    @property
+    def U(self) -> Array:
+        """Its eigenvectors, as columns."""
+        return self._eigen[1]
+
+    @cached_property
+    def f(self) -> Array:
+        """Eigenvalues of the covariance, (N,)."""
+        return self.spectrum.values(self.lam)
+
+    @cached_property
+    def _moment(self) -> Array:
+        """``U^T S U``."""
+        rotated: Array = self.U.T @ self.problem.S @ self.U
+        return rotated
+
+    @cached_property
+    def value(self) -> float:
+        fit = float(np.log(self.f).sum() + (np.diag(self._moment) / self.f).sum())
+        penalty = self.problem.penalty
+        return fit if penalty is None else fit + penalty.value(self.w)
+
+    def misfit(self, S: Array) -> float:
+        """``log det C + tr(C^-1 S)`` of another second moment."""
+        return float(
+            np.log(self.f).sum() + (np.einsum("nk,nk->k", self.U, S @ self.U) / self.f).sum()
+        )
+
+    @cached_property
+    def differences(self) -> Array:
+        """Divided differences of ``f``, (N, N): ``dC = U (F o U^T dL U) U^T``."""
+        F = np.zeros((self.lam.size, self.lam.size))
+        for v, tau in zip(self.spectrum.v, self.spectrum.tau, strict=True):
+            F += v * exp_divided_differences(self.lam, 2.0 * tau)
+        return F
+
+    @cached_property
+    def spectral_slopes(self) -> Array:
+        """Slopes of ``f(lam)`` in ``log v``, ``log r`` and ``log sigma2``, (2 S, N)."""
+        v, tau, sigma2 = self.spectrum.v, self.spectrum.tau, self.spectrum.sigma2
+        heat = v[:, None] * np.exp(-2.0 * np.outer(tau, self.lam))
+        in_scale = -2.0 * np.outer(tau, self.lam) * heat
+        return np.vstack([heat, in_scale[:-1], np.full((1, self.lam.size), sigma2)])
+
+    @cached_property
+    def inverse_products(self) -> Array:
+        """``1 / (f_k f_l)``, (N, N)."""
+        return np.outer(1.0 / self.f, 1.0 / self.f)
+
+    @cached_property
+    def gradient(self) -> Array:
+        """In the eigenbasis ``dphi/dC`` is ``diag(1/f) - U^T S U / (f f^T)``."""
+        G = -self._moment * self.inverse_products
+        _diagonal(G)[:] += 1.0 / self.f
+        slopes = self._adjoint(G)
+        penalty = self.problem.penalty
+        if penalty is not None:
+            slopes[: self.problem.n_edges] += penalty.slope(self.w)
+        return slopes
+
+    def information(self, d: Array) -> Array:
+        """``F d``, with ``F_ef = tr(C^-1 C_e C^-1 C_f)``: the mean Hessian of ``phi``.
+
+        ``M / 2`` times ``F`` is the Fisher information of ``M`` signals.
+        """
+        E = self.problem.n_edges
+        dC = self.differences * (self.U.T @ self.problem.candidates.laplacian(d[:E]) @ self.U)
+        _diagonal(dC)[:] += d[E:] @ self.spectral_slopes
+        dC *= self.inverse_products
+        return self._adjoint(dC)
+
+    def _adjoint(self, K: Array) -> Array:
+        """Slopes in every parameter of a function with slope ``K`` in ``C``, in the eigenbasis."""
+        in_w = self.problem.candidates.adjoint(self.U @ (self.differences * K) @ self.U.T)
+        return np.concatenate([in_w, self.spectral_slopes @ np.diag(K)])
+
+    @cached_property
+    def diagonal(self) -> Array:
+        """The diagonal of ``F``.
+
+        With ``a = U^T (d_i - d_j)``, ``F_ee = sum_kl a_k^2 a_l^2 F_kl^2 / (f_k f_l)``.
+        """
+        pairs = self.problem.candidates
+        W = np.square(self.differences) * self.inverse_products
+        in_w = np.empty(pairs.n_edges)
+        for first in range(0, pairs.n_edges, EDGES_AT_ONCE):
+            some = slice(first, first + EDGES_AT_ONCE)
+            A = np.square(self.U[pairs.i[some]] - self.U[pairs.j[some]])
+            in_w[some] = np.einsum("ek,ek->e", A @ W, A)
+        others = np.square(self.spectral_slopes / self.f).sum(axis=1)
+        return np.concatenate([in_w, others])
+
+    @property
+    def covariance(self) -> Array:
+        """``C = U f(lam) U^T``."""
+        return _symmetric((self.U * self.f) @ self.U.T)
+
+    @property
+    def precision(self) -> Array:
+        """``C^-1``."""
+        return _symmetric((self.U / self.f) @ self.U.T)
+
+
+def _diagonal(A: Array) -> Array:
+    """The diagonal of a contiguous matrix, to be written to."""
+    return A.reshape(-1)[:: len(A) + 1]
+
+
+def _symmetric(A: Array) -> Array:
+    """Of the two triangles, which differ by rounding, their mean."""
+    symmetric: Array = 0.5 * (A + A.T)
+    return symmetric

@@ -1,0 +1,105 @@
+"""All that a Gaussian model needs of its signals: a count, a mean and a scatter matrix."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Conditional", "Moments", "condition", "expected_moments", "log_likelihoods"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """``count`` signals, their mean (N,), and ``sum (x - mean)(x - mean)^T`` (N, N).
+
+    Moments of two sets of signals add up to those of both; chunks, streams and folds are sums.
+    """
+
+    count: float
+    mean: Array
+    scatter: Array
+
+    @classmethod
+    def of(cls, X: Array) -> Moments:
+        """Of complete signals (M, N)."""
+        mean = X.mean(axis=0)
+        centred = X - mean
+        return cls(float(len(X)), mean, centred.T @ centred)
+
+    def __add__(self, other: Moments) -> Moments:
+        count = self.count + other.count
+        apart = other.mean - self.mean
+        between = self.count * other.count / count * np.outer(apart, apart)
+        mean = self.mean + other.count / count * apart
+        return Moments(count, mean, self.scatter + other.scatter + between)
+
+    def decayed(self, factor: float) -> Moments:
+        """As if there had been ``factor`` times as many signals."""
+        return Moments(factor * self.count, self.mean, factor * self.scatter)
+
+    def around(self, location: Array) -> Array:
+        """The second moment ``mean (x - location)(x - location)^T``, (N, N)."""
+        apart = self.mean - location
+        second: Array = self.scatter / self.count + np.outer(apart, apart)
+        return second
+
+
+@dataclass(frozen=True, eq=False)
+class Conditional:
+    """Signals of which the same entries are missing, and what the others say of these.
+
+    ``rows`` are numbers of signals; ``missing`` and ``seen`` numbers of nodes; ``mean``
+    (rows, missing) and ``covariance`` (missing, missing) are conditional.
+    """
+
+    rows: NDArray[np.intp]
+    missing: NDArray[np.intp]
+    seen: NDArray[np.intp]
+    mean: Array
+    covariance: Array
+
+
+def condition(X: Array, location: Array, C: Array) -> Iterator[Conditional]:
+    """The missing entries of signals (M, N) given the others, one pattern of them at a time."""
+    missing = np.isnan(X)
+    patterns, which = np.unique(missing, axis=0, return_inverse=True)
+    for k, pattern in enumerate(patterns):
+        rows = np.flatnonzero(which.ravel() == k)
+        m, o = np.flatnonzero(pattern), np.flatnonzero(~pattern)
+        gain = np.linalg.solve(C[np.ix_(o, o)], C[np.ix_(o, m)])
+        mean = location[m] + (X[np.ix_(rows, o)] - location[o]) @ gain
+        left = C[np.ix_(m, m)] - C[np.ix_(m, o)] @ gain
+        yield Conditional(rows, m, o, mean, 0.5 * (left + left.T))
+
+
+def expected_moments(X: Array, location: Array, C: Array) -> Moments:
+    """The moments of signals with missing entries, expected under ``N(location, C)``.
+
+    The expectation step of EM.  The slope of the likelihood of what was observed is that of the
+    likelihood of these moments.
+    """
+    filled, spread = X.copy(), np.zeros_like(C)
+    for part in condition(X, location, C):
+        filled[np.ix_(part.rows, part.missing)] = part.mean
+        spread[np.ix_(part.missing, part.missing)] += part.rows.size * part.covariance
+    known = Moments.of(filled)
+    return Moments(known.count, known.mean, known.scatter + spread)
+
+
+def log_likelihoods(X: Array, location: Array, C: Array) -> Array:
+    """``log N(x_seen; location, C)`` of what was observed of each signal, (M,)."""
+    found = np.empty(len(X))
+    missing = np.isnan(X)
+    patterns, which = np.unique(missing, axis=0, return_inverse=True)
+    for k, pattern in enumerate(patterns):
+        rows, o = np.flatnonzero(which.ravel() == k), np.flatnonzero(~pattern)
+        root = np.linalg.cholesky(C[np.ix_(o, o)])
+        white = np.linalg.solve(root, (X[np.ix_(rows, o)] - location[o]).T)
+        constant = o.size * np.log(2.0 * np.pi) + 2.0 * np.log(np.diag(root)).sum()
+        found[rows] = -0.5 * (constant + np.square(white).sum(axis=0))
+    return found

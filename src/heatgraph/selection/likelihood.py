@@ -1,0 +1,210 @@
+"""The choice of shrinkage and penalty of a Gaussian model by the likelihood of held-out signals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import pandas as pd
+from joblib import Parallel, delayed
+from numpy.typing import NDArray
+
+from heatgraph.objective.gaussian import GaussianPoint
+from heatgraph.objective.moments import Moments
+from heatgraph.solvers.gaussian import GaussianFit, GaussianFitter, shrunk
+from heatgraph.solvers.keeping import FORGETFUL, Keeper, Record
+from heatgraph.solvers.result import Status
+
+__all__ = ["PENALTIES", "PILOT", "SHRINKAGES", "Fold", "Strength", "choose_strength", "fit_at"]
+
+Array = NDArray[np.float64]
+Report = Callable[[int, int], None]
+
+# Tried in this order.  The first is far more than any data needed, the last is none.
+SHRINKAGES = (0.3, 0.1, 0.03, 0.01, 1e-3, 1e-4)
+PENALTIES = (0.0, 1.0, 2.0, 3.0, 4.0)  # standard errors
+PILOT = 0.1  # the shrinkage of the likeliest fit that all others start from
+MIDDLE = 2.0  # the penalty at which shrinkages are tried
+PATIENCE = 1  # a path of shrinkages ends after so many that were worse than the best
+ROUGH = 3e-3  # nats per node: to tell strengths apart, fits need not be better than this
+ROUGH_ITER = 60
+EXPECTED = 9  # strengths that a search tries, about: for the progress bar
+
+
+@dataclass(frozen=True, order=True)
+class Strength:
+    """How much a fit is held back: ``rho`` of shrinkage, a penalty of ``c`` standard errors.
+
+    ``relaxed`` fits go without the penalty in the end, on the edges that it kept.
+    """
+
+    rho: float
+    c: float
+    relaxed: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Fold:
+    """Signals to fit, and those that are held out to judge the fit by.
+
+    ``judge`` gives minus twice the mean log-likelihood of the latter, up to a constant.
+    """
+
+    train: Moments
+    judge: Callable[[GaussianPoint, Array], float]
+    fit_intercept: bool = True
+
+    @property
+    def location(self) -> Array:
+        return self.train.mean if self.fit_intercept else np.zeros_like(self.train.mean)
+
+    @property
+    def S(self) -> Array:
+        return self.train.around(self.location)
+
+
+@dataclass(eq=False)
+class _Scores:
+    """Scores of strengths on every fold, and the likeliest fits that others start from."""
+
+    fitter: GaussianFitter
+    folds: Sequence[Fold]
+    n_jobs: int
+    report: Report | None
+    keeper: Keeper
+    scores: dict[Strength, Array] = field(default_factory=dict)
+    starts: list[dict[float, Array]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.starts = [{} for _ in self.folds]
+
+    def score(self, strength: Strength) -> float:
+        """Mean over the folds; lower is better."""
+        if strength not in self.scores:
+            self.scores[strength] = self._judge(strength)
+            if self.report is not None:
+                done = len(self.scores)
+                self.report(done, max(EXPECTED, done + 1))
+        return float(self.scores[strength].mean())
+
+    def _judge(self, strength: Strength) -> Array:
+        stage = self.keeper.within(f"strength {strength!r}")
+        kept = stage.get()
+        if kept is not None:
+            for start, x in zip(self.starts, kept.arrays["x"], strict=True):
+                start[PILOT] = x
+            return kept.arrays["scores"]
+        found = Parallel(n_jobs=min(self.n_jobs, len(self.folds)), prefer="threads")(
+            delayed(_judge_fold)(self.fitter, fold, strength, start)
+            for fold, start in zip(self.folds, self.starts, strict=True)
+        )
+        scores = np.array([score for score, _ in found])
+        for start, (_, x) in zip(self.starts, found, strict=True):
+            start[PILOT] = x
+        stage.put(Record(arrays={"scores": scores, "x": np.array([x for _, x in found])}))
+        return scores
+
+    @property
+    def best(self) -> Strength:
+        return min(self.scores, key=lambda s: float(self.scores[s].mean()))
+
+    def table(self) -> pd.DataFrame:
+        """One row per strength that was tried, by its mean held-out log-likelihood per signal."""
+        rows = [
+            (s.rho, s.c, int(s.relaxed), -0.5 * score.mean(), 0.5 * _standard_error(score))
+            for s, score in self.scores.items()
+        ]
+        names = ["shrinkage", "penalty", "relaxed", "log_likelihood", "standard_error"]
+        return pd.DataFrame(rows, columns=names)
+
+
+def _standard_error(scores: Array) -> float:
+    return float(scores.std(ddof=1) / np.sqrt(scores.size)) if scores.size > 1 else 0.0
+
+
+def _judge_fold(
+    fitter: GaussianFitter, fold: Fold, strength: Strength, starts: dict[float, Array]
+) -> tuple[float, Array]:
+    """The score on one fold, and the likeliest point at this shrinkage."""
+    pilot = starts.get(PILOT)
+    if pilot is None:
+        S = shrunk(fold.S, PILOT)
+        pilot = fitter.likeliest(S, fitter.start(S, fold.train.count)).x
+    S = shrunk(fold.S, strength.rho)
+    likeliest = replace(fitter, max_iter=0).likeliest(S, pilot)
+    fit = fit_at(fitter, S, fold.train.count, strength, likeliest)
+    if fit.status is Status.INTERRUPTED:
+        raise KeyboardInterrupt
+    return fold.judge(fit.point, fold.location), pilot
+
+
+def fit_at(
+    fitter: GaussianFitter, S: Array, n_signals: float, strength: Strength, likeliest: GaussianFit
+) -> GaussianFit:
+    """The fit of a shrunk moment at a strength, from the likeliest one."""
+    if strength.c == 0.0:
+        return fitter.likeliest(S, likeliest.x)
+    sparse = fitter.sparse(S, n_signals, strength.c, likeliest)
+    if not strength.relaxed or sparse.status is Status.INTERRUPTED:
+        return sparse
+    return fitter.relaxed(S, sparse)
+
+
+def choose_strength(
+    fitter: GaussianFitter,
+    folds: Sequence[Fold],
+    rhos: Sequence[float],
+    penalties: tuple[float, ...],
+    *,
+    n_jobs: int = 1,
+    report: Report | None = None,
+    keeper: Keeper = FORGETFUL,
+) -> tuple[Strength, pd.DataFrame, bool]:
+    """The strength under which held-out signals are the likeliest, and all that were tried.
+
+    The last value is whether the user stopped the search: the best so far is then returned, or
+    KeyboardInterrupt raised where there is none.
+
+    Shrinkages are tried in descending order, then penalties at the best of them; last, whether
+    the edges that are left are better fitted without the penalty.
+    """
+    rough = replace(fitter, tol=ROUGH, max_iter=ROUGH_ITER, report=None)
+    search = _Scores(rough, folds, n_jobs, report, keeper)
+    try:
+        _search(search, rhos, penalties)
+    except KeyboardInterrupt:
+        if not search.scores:
+            raise
+        return search.best, search.table(), True
+    return search.best, search.table(), False
+
+
+def _search(search: _Scores, rhos: Sequence[float], penalties: tuple[float, ...]) -> None:
+    middle = min(penalties, key=lambda c: abs(c - MIDDLE))
+    _descend(search, [Strength(rho, middle) for rho in rhos])
+    _climb(search, [Strength(search.best.rho, c) for c in penalties], penalties.index(middle))
+    if search.best.c > 0.0:
+        search.score(replace(search.best, relaxed=True))
+
+
+def _descend(search: _Scores, path: Sequence[Strength]) -> None:
+    """Follow a path until it has been worse than its best for a while."""
+    best, worse = np.inf, 0
+    for strength in path:
+        score = search.score(strength)
+        worse = 0 if score < best else worse + 1
+        best = min(best, score)
+        if worse >= PATIENCE:
+            return
+
+
+def _climb(search: _Scores, line: Sequence[Strength], k: int) -> None:
+    """From the k-th of a line go up while it gets better, then down if it did not."""
+    up = k
+    while up + 1 < len(line) and search.score(line[up + 1]) < search.score(line[up]):
+        up += 1
+    if up == k:
+        down = k
+        while down > 0 and search.score(line[down - 1]) < search.score(line[down]):
+            down -= 1

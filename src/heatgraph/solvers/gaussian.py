@@ -1,0 +1,141 @@
+"""Fits of heat from Gaussian sources to a second moment, in stages.
+
+1. The maximum of the likelihood, from a start in closed form.
+2. The same with a penalty on the weights, in units of their standard errors at 1.
+3. Without the penalty again, on the edges that 2 kept: unbiased, for standard errors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from heatgraph.graph.candidates import CandidateEdges
+from heatgraph.objective.gaussian import GaussianHeat, GaussianPoint, LogPenalty, mean_variance
+from heatgraph.solvers.projected_newton import NewtonState, minimise_box
+from heatgraph.solvers.result import Status
+
+__all__ = ["GaussianFit", "GaussianFitter", "shrunk"]
+
+Array = NDArray[np.float64]
+Report = Callable[[NewtonState], None]
+
+START_SHRINKAGE = (1e-3, 0.1)  # of the moment whose logarithm is taken: least, and without signals
+START_NOISE = 0.3  # of the smallest eigenvalue of that moment
+SCALE_RATIO = 0.5  # of one scale to the next larger, at the start
+RESTART_NOISE = 0.1  # of the mean variance: a second start for the noise, from above
+FLAT = 1e-8  # of the largest information: an edge with less is given this much
+ROUNDS = 2  # of the penalised fit: with standard errors of the start, and with its own
+BETTER = 1e-6  # nats per node: a second start must win by this
+
+
+def shrunk(S: Array, rho: float) -> Array:
+    """``(1 - rho) S + rho tr(S)/N I``."""
+    moment: Array = (1.0 - rho) * S
+    moment[np.diag_indices_from(moment)] += rho * mean_variance(S)
+    return moment
+
+
+@dataclass(frozen=True, eq=False)
+class GaussianFit:
+    """The end of a fit: the point, how it ended, and the standard errors its penalty used."""
+
+    point: GaussianPoint
+    status: Status
+    residual: float
+    history: tuple[float, ...]
+
+    @property
+    def x(self) -> Array:
+        return self.point.x
+
+    @property
+    def n_iter(self) -> int:
+        return len(self.history) - 1
+
+
+@dataclass(frozen=True, eq=False)
+class GaussianFitter:
+    """What every stage shares: where edges may be, the number of scales, when to stop.
+
+    ``tol`` is in nats per node: the fall of ``phi`` that a step still promises, over N.
+    """
+
+    candidates: CandidateEdges
+    n_scales: int = 1
+    tol: float = 1e-5
+    max_iter: int = 500
+    report: Report | None = None
+
+    def start(self, S: Array, n_signals: float) -> Array:
+        """Weights from the logarithm of the moment.
+
+        Without noise ``C = v exp(-2 L)``, so ``L = (log v I - log C) / 2``: off the diagonal the
+        weights are half the entries of ``log C``, and ``log v`` is the mean of its row sums.
+        """
+        N = len(S)
+        least, most = START_SHRINKAGE
+        lam, U = np.linalg.eigh(shrunk(S, max(least, most * N / (N + n_signals))))
+        lam = np.maximum(lam, np.finfo(float).tiny)
+        logarithm = (U * np.log(lam)) @ U.T
+        w = np.maximum(0.5 * logarithm[self.candidates.i, self.candidates.j], 0.0)
+        log_v = float(logarithm.sum()) / N - np.log(self.n_scales)
+        ratios = np.log(SCALE_RATIO) * np.arange(self.n_scales - 1, 0, -1)
+        noise = np.log(START_NOISE * lam[0])
+        return np.concatenate([w, np.full(self.n_scales, log_v), ratios, [noise]])
+
+    def likeliest(self, S: Array, x: Array) -> GaussianFit:
+        """Stage 1, from ``x``."""
+        return self._minimise(GaussianHeat(self.candidates, S, self.n_scales), x)
+
+    def sparse(self, S: Array, n_signals: float, c: float, start: GaussianFit) -> GaussianFit:
+        """Stage 2: a weight enters where it is ``c`` standard errors from zero.
+
+        Standard errors are those at the start, then those at what was found with them.
+        """
+        fit = start
+        for _ in range(ROUNDS):
+            information = fit.point.diagonal[: self.candidates.n_edges]
+            information = np.maximum(information, FLAT * information.max())
+            penalty = LogPenalty(c, np.sqrt(2.0 / (n_signals * information)), n_signals)
+            fit = self._minimise(GaussianHeat(self.candidates, S, self.n_scales, penalty), fit.x)
+            if fit.status is Status.INTERRUPTED:
+                break
+        return fit
+
+    def relaxed(self, S: Array, sparse: GaussianFit) -> GaussianFit:
+        """Stage 3: on the edges that were kept, the noise from where it is and from above."""
+        keep = np.flatnonzero(sparse.point.w > 0.0)
+        some = CandidateEdges(
+            self.candidates.n_nodes, self.candidates.i[keep], self.candidates.j[keep]
+        )
+        fitter = replace(self, candidates=some)
+        x = np.concatenate([sparse.x[keep], sparse.x[self.candidates.n_edges :]])
+        fit = fitter.likeliest(S, x)
+        if fit.status is Status.INTERRUPTED:
+            return fit
+        x[-1] = np.log(RESTART_NOISE * mean_variance(S))
+        other = fitter.likeliest(S, x)
+        return other if other.point.value < fit.point.value - BETTER * len(S) else fit
+
+    def refine(self, fit: GaussianFit, S: Array) -> GaussianFit:
+        """Go on from a fit with another moment and the same penalty, on the same edges."""
+        old = fit.point.problem
+        return self._minimise(GaussianHeat(old.candidates, S, old.n_scales, old.penalty), fit.x)
+
+    def _minimise(self, problem: GaussianHeat, x: Array) -> GaussianFit:
+        state, status = minimise_box(
+            problem.at,
+            problem.bounds,
+            x,
+            tol=self.tol,
+            max_iter=self.max_iter,
+            unit=self.candidates.n_nodes,
+            report=self.report,
+        )
+        point = state.point
+        assert isinstance(point, GaussianPoint)
+        return GaussianFit(point, status, state.residual, state.history)

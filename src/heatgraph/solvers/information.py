@@ -1,0 +1,126 @@
+"""Standard errors and tests of edges from the Fisher information."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.stats import norm
+
+from heatgraph.graph import CandidateEdges, Graph
+from heatgraph.objective.gaussian import NOISE_FLOOR, GaussianHeat, GaussianPoint, mean_variance
+from heatgraph.solvers.gaussian import GaussianFitter
+
+__all__ = ["edge_tests"]
+
+Array = NDArray[np.float64]
+
+RANK_TOL = 1e-10  # of the largest eigenvalue: smaller ones do not enter the information
+PAIRS_AT_ONCE = 2048  # rows of information computed together: bounds the memory
+AT_BOUND = 10.0  # times the noise floor: a noise below this is at its bound, and no parameter
+
+
+def edge_tests(
+    fitter: GaussianFitter, S: Array, n_signals: float, graph: Graph, asked: NDArray[np.intp]
+) -> pd.DataFrame:
+    """Tests of ``w_e = 0`` for the pairs ``asked`` (P, 2), given the edges of ``graph``.
+
+    The model is fitted without penalty on those edges.  With ``I`` the information of all
+    parameters that are free, an edge with weight has ``z = w / sqrt((I^-1)_ee)`` (Wald) and a pair
+    without ``z = U_e / sqrt(I_ee - I_eo I_oo^-1 I_oe)`` (score), ``U_e`` the slope of the
+    log-likelihood.  One-sided, ``p = P(N(0, 1) > z)``.
+    """
+    pairs = CandidateEdges(
+        graph.n_nodes,
+        np.ascontiguousarray(graph.edges[:, 0]),
+        np.ascontiguousarray(graph.edges[:, 1]),
+    )
+    on_graph = replace(fitter, candidates=pairs, report=None)
+    start = on_graph.likeliest(S, on_graph.start(S, n_signals))
+    point = on_graph.relaxed(S, start).point if pairs.n_edges else start.point
+    kept = CandidateEdges(graph.n_nodes, point.problem.candidates.i, point.problem.candidates.j)
+    free = _free(point, S)
+    own = 0.5 * n_signals * _information(point, kept, kept)
+    inverse: Array = np.linalg.pinv(own[np.ix_(free, free)], hermitian=True).astype(np.float64)
+    errors = np.full(kept.n_edges, np.nan)
+    inside = np.flatnonzero(free[: kept.n_edges])
+    errors[inside] = np.sqrt(np.maximum(np.diag(inverse)[: inside.size], 0.0))
+    score, spread = _score(point, S, n_signals, kept, asked, free, inverse)
+    number = {(i, j): e for e, (i, j) in enumerate(zip(kept.i, kept.j, strict=True))}
+    where = np.array([number.get((i, j), -1) for i, j in asked], dtype=np.intp)
+    known = where >= 0
+    w, se = np.zeros(len(asked)), np.full(len(asked), np.nan)
+    w[known], se[known] = point.w[where[known]], errors[where[known]]
+    wald = known & (se > 0.0) & (w > 0.0)
+    z = np.divide(score, spread, out=np.zeros_like(score), where=spread > 0.0)
+    z[wald] = w[wald] / se[wald]
+    unit = 0.5 * graph.n_nodes / point.w.sum() if point.w.any() else 1.0
+    return pd.DataFrame(
+        {"weight": w * unit, "standard_error": se * unit, "z": z, "p_value": norm.sf(z)}
+    )
+
+
+def _free(point: GaussianPoint, S: Array) -> NDArray[np.bool_]:
+    """Which parameters are off their bounds."""
+    lower, upper = point.problem.bounds
+    free = (point.x > lower) & (point.x < upper)
+    free[-1] = point.spectrum.sigma2 > AT_BOUND * NOISE_FLOOR * mean_variance(S)
+    return free
+
+
+def _information(point: GaussianPoint, rows: CandidateEdges, columns: CandidateEdges) -> Array:
+    """``tr(C^-1 C_p C^-1 C_q)`` of the weights of ``rows`` and everything, against ``columns``.
+
+    (rows + other parameters, columns + other parameters).  With ``a_e = U^T (d_i - d_j)`` and
+    ``W_kl = F_kl^2 / (f_k f_l) = sum_r s_r q_rk q_rl`` the part of two weights is
+    ``sum_r s_r (a_e^T diag(q_r) a_f)^2``; ``W`` is smooth, so that few terms do.
+    """
+    A, B = _spectral(point, rows), _spectral(point, columns)
+    W = np.square(point.differences) * point.inverse_products
+    s, Q = np.linalg.eigh(W)
+    large = np.abs(s) > RANK_TOL * np.abs(s).max()
+    between = np.empty((len(A), len(B)))
+    for first in range(0, len(A), PAIRS_AT_ONCE):
+        some = slice(first, first + PAIRS_AT_ONCE)
+        between[some] = sum(
+            s_r * np.square((A[some] * q) @ B.T)
+            for s_r, q in zip(s[large], Q.T[large], strict=True)
+        )
+    slopes = point.spectral_slopes / np.square(point.f)
+    bend = np.diag(point.differences)
+    other_rows, other_columns = np.square(A) * bend, np.square(B) * bend
+    others = slopes @ point.spectral_slopes.T
+    return np.block([[between, other_rows @ slopes.T], [slopes @ other_columns.T, others]])
+
+
+def _spectral(point: GaussianPoint, pairs: CandidateEdges) -> Array:
+    """``U^T (d_i - d_j)`` of each pair, as rows."""
+    rows: Array = point.U[pairs.i] - point.U[pairs.j]
+    return rows
+
+
+def _score(
+    point: GaussianPoint,
+    S: Array,
+    n_signals: float,
+    kept: CandidateEdges,
+    asked: NDArray[np.intp],
+    free: NDArray[np.bool_],
+    inverse: Array,
+) -> tuple[Array, Array]:
+    """The slope of the log-likelihood in each pair, and its standard deviation."""
+    pairs = CandidateEdges(
+        kept.n_nodes, np.ascontiguousarray(asked[:, 0]), np.ascontiguousarray(asked[:, 1])
+    )
+    x = np.concatenate([np.zeros(pairs.n_edges), point.x[kept.n_edges :]])
+    # The gradient in pairs that have no weight does not depend on which are candidates: the point
+    # is the same, so its eigenvectors are borrowed.
+    at = GaussianPoint(GaussianHeat(pairs, S, point.problem.n_scales), x)
+    at.__dict__["_eigen"] = (point.lam, point.U)
+    slope = -0.5 * n_signals * at.gradient[: pairs.n_edges]
+    own = 0.5 * n_signals * at.diagonal[: pairs.n_edges]
+    cross = 0.5 * n_signals * _information(point, pairs, kept)[: pairs.n_edges][:, free]
+    left = own - np.einsum("pq,qr,pr->p", cross, inverse, cross, optimize=True)
+    return slope, np.sqrt(np.maximum(left, 0.0))

@@ -1,0 +1,238 @@
+"""Projected Newton steps: minimise a smooth function over a box, with a curvature that is known.
+
+At each iteration the quadratic model ``<g, d> + <d, B d> / 2`` is minimised over the box by
+conjugate gradients on the free coordinates; ``B`` is the curvature (for likelihoods, the Fisher
+information) plus damping times its diagonal.  The damping follows how well the model predicted
+the fall.  Knows no model: a point hands over a value, a gradient, products with the curvature
+and the diagonal of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from heatgraph.solvers.result import Status
+
+__all__ = ["NewtonState", "Point", "minimise_box", "promised_fall"]
+
+Array = NDArray[np.float64]
+
+PRODUCTS = 20  # with the curvature, at the most, for one minimisation of the model
+MODEL_TOL = 0.1  # the model is minimised to this share of its first projected gradient, or better
+FACE_TOL = 0.1  # conjugate gradients on one face stop at this share of their first residual
+DAMPING = 1e-3  # of the diagonal, at the start
+DAMPING_RANGE = (1e-6, 1e9)
+GOOD, POOR, ACCEPTED = 0.7, 0.3, 1e-2  # true fall over predicted fall
+FURTHEST = 2.0  # how far a coordinate without two finite bounds moves in one step, at the most
+NOISE = 1e-13  # relative; falls smaller than this are rounding
+
+
+class Point(Protocol):
+    """A point of the problem."""
+
+    @property
+    def x(self) -> Array: ...
+    @property
+    def value(self) -> float: ...
+    @property
+    def gradient(self) -> Array: ...
+    @property
+    def diagonal(self) -> Array: ...
+    def information(self, d: Array, /) -> Array: ...
+
+
+@dataclass(frozen=True, eq=False)
+class NewtonState:
+    """Where the solver is: all that the next iteration depends on."""
+
+    point: Point
+    residual: float
+    history: tuple[float, ...]
+    damping: float = DAMPING
+    n_iter: int = 0
+
+
+def minimise_box(
+    at: Callable[[Array], Point],
+    bounds: tuple[Array, Array],
+    x: Array,
+    *,
+    tol: float,
+    max_iter: int,
+    unit: float = 1.0,
+    report: Callable[[NewtonState], None] | None = None,
+) -> tuple[NewtonState, Status]:
+    """Minimise over ``lower <= x <= upper`` until the residual is at most ``tol``.
+
+    The residual is :func:`promised_fall` over ``unit``.  The value never rises.
+    KeyboardInterrupt, once the start is evaluated, ends with the best state so far.
+    """
+    point = at(np.clip(x, *bounds))
+    state = NewtonState(point, promised_fall(point, bounds) / unit, (point.value,))
+    try:
+        while True:
+            if report is not None:
+                report(state)
+            if state.residual <= tol:
+                return state, Status.CONVERGED
+            if state.n_iter >= max_iter:
+                return state, Status.MAX_ITER
+            following = _step(at, bounds, state, unit)
+            if following is None:
+                return state, Status.STALLED
+            state = following
+    except KeyboardInterrupt:
+        return state, Status.INTERRUPTED
+
+
+def promised_fall(point: Point, bounds: tuple[Array, Array]) -> float:
+    """``<g, x - P(x - g / diag)>``: the fall that a step scaled by the diagonal promises."""
+    lower, upper = bounds
+    d = np.clip(point.x - point.gradient / point.diagonal, lower, upper) - point.x
+    return -float(point.gradient @ d)
+
+
+def _step(
+    at: Callable[[Array], Point], bounds: tuple[Array, Array], state: NewtonState, unit: float
+) -> NewtonState | None:
+    """One accepted step; the damping rises until there is one, and None if there is none."""
+    point, damping = state.point, state.damping
+    x, g, value = point.x, point.gradient, point.value
+    room = _room(x, bounds)
+    tol = min(MODEL_TOL, state.residual**0.25)
+    while damping <= DAMPING_RANGE[1]:
+        d, Bd = _minimise_model(point, damping, room, tol)
+        predicted = float(g @ d) + 0.5 * float(d @ Bd)
+        if predicted >= -NOISE * abs(value):
+            return None
+        trial = at(np.clip(x + d, *bounds))
+        with np.errstate(over="ignore", invalid="ignore"):
+            ratio = (trial.value - value) / predicted
+        if ratio > ACCEPTED:
+            if ratio > GOOD:
+                damping = max(damping / 5.0, DAMPING_RANGE[0])
+            elif ratio < POOR:
+                damping *= 4.0
+            return replace(
+                state,
+                point=trial,
+                residual=promised_fall(trial, bounds) / unit,
+                history=(*state.history, trial.value),
+                damping=damping,
+                n_iter=state.n_iter + 1,
+            )
+        damping *= 8.0
+    return None
+
+
+def _room(x: Array, bounds: tuple[Array, Array]) -> tuple[Array, Array]:
+    """How far each coordinate may move: to its bounds, and not too far where it lacks one.
+
+    Coordinates without two bounds are logarithms, along which the curvature may vanish.
+    """
+    lower, upper = bounds[0] - x, bounds[1] - x
+    open_ended = np.isinf(lower) | np.isinf(upper)
+    lower[open_ended] = np.maximum(lower[open_ended], -FURTHEST)
+    upper[open_ended] = np.minimum(upper[open_ended], FURTHEST)
+    return lower, upper
+
+
+def _minimise_model(
+    point: Point, damping: float, room: tuple[Array, Array], tol: float
+) -> tuple[Array, Array]:
+    """The step ``d`` in ``room`` that about minimises the model, and ``B d``.
+
+    Conjugate gradients on the coordinates that are free; what leaves the room is projected back,
+    with a shorter step where the model would rise; then the free coordinates are found anew.
+    """
+    lower, upper = room
+    g, diagonal = point.gradient, point.diagonal * (1.0 + damping)
+    extra = damping * point.diagonal
+
+    def product(d: Array) -> Array:
+        return point.information(d) + extra * d
+
+    d, Bd = np.zeros_like(g), np.zeros_like(g)
+    used, first = 0, None
+    while used < PRODUCTS:
+        r = g + Bd
+        fall = -float(r @ (np.clip(d - r / diagonal, lower, upper) - d))
+        first = fall if first is None else first
+        if fall <= tol * tol * first:
+            break
+        free = ((d > lower) | (r < 0.0)) & ((d < upper) | (r > 0.0))
+        step, B_step, n = _conjugate_gradients(product, r, diagonal, free, d, room, PRODUCTS - used)
+        found, B_found, n_more = _projected(product, g, d, Bd, step, B_step, room)
+        used += n + n_more
+        if found is None:  # projecting spoilt the step: along the gradient the model does fall
+            step = np.clip(d - r / diagonal, lower, upper) - d
+            found, B_found, n_more = _projected(product, g, d, Bd, step, product(step), room)
+            used += 1 + n_more
+        if found is None:
+            break
+        d, Bd = found, B_found
+    return d, Bd
+
+
+def _conjugate_gradients(
+    product: Callable[[Array], Array],
+    r: Array,
+    diagonal: Array,
+    free: NDArray[np.bool_],
+    d: Array,
+    room: tuple[Array, Array],
+    most: int,
+) -> tuple[Array, Array, int]:
+    """About solve ``B x = -r`` on the free coordinates; stops early once it leaves the room."""
+    x, Bx = np.zeros_like(r), np.zeros_like(r)
+    left = np.where(free, -r, 0.0)
+    z = left / diagonal
+    p, size = z.copy(), float(left @ z)
+    target, n = FACE_TOL**2 * size, 0
+    while n < most and size > 0.0:
+        Bp = product(p)
+        n += 1
+        bend = float(p @ Bp)
+        if bend <= 0.0:
+            break
+        a = size / bend
+        x += a * p
+        Bx += a * Bp
+        left -= np.where(free, a * Bp, 0.0)
+        z = left / diagonal
+        smaller = float(left @ z)
+        outside = bool(((d + x < room[0]) | (d + x > room[1])).any())
+        if smaller <= target or (outside and smaller <= 0.25 * target / FACE_TOL**2):
+            break
+        p = z + (smaller / size) * p
+        size = smaller
+    return x, Bx, n
+
+
+def _projected(
+    product: Callable[[Array], Array],
+    g: Array,
+    d: Array,
+    Bd: Array,
+    step: Array,
+    B_step: Array,
+    room: tuple[Array, Array],
+) -> tuple[Array | None, Array, int]:
+    """The first of ``P(d + s step)``, s = 1, 0.4, 0.16, ..., at which the model falls."""
+    before = float(g @ d) + 0.5 * float(d @ Bd)
+    r, s, n = g + Bd, 1.0, 0
+    while s > 1e-4:
+        y = np.clip(d + s * step, *room)
+        inside = s == 1.0 and np.array_equal(y, d + step)
+        By = Bd + B_step if inside else product(y)
+        n += not inside
+        now = float(g @ y) + 0.5 * float(y @ By)
+        if now < before and now <= before + 1e-2 * float(r @ (y - d)):
+            return y, By, n
+        s *= 0.4
+    return None, Bd, n
