@@ -21,11 +21,12 @@ __all__ = ["PENALTIES", "PILOT", "SHRINKAGES", "Fold", "Strength", "choose_stren
 Array = NDArray[np.float64]
 Report = Callable[[int, int], None]
 
-# Tried in this order.  The first is far more than any data needed, the last is none.
-SHRINKAGES = (0.3, 0.1, 0.03, 0.01, 1e-3, 1e-4)
+# Tried in this order.  The first is far more than any data needed, the last is almost none.
+SHRINKAGES = (0.3, 0.1, 0.03, 0.01, 1e-3, 1e-4, 1e-6)
 PENALTIES = (0.0, 1.0, 2.0, 3.0, 4.0)  # standard errors
 PILOT = 0.1  # the shrinkage of the likeliest fit that all others start from
 MIDDLE = 2.0  # the penalty at which shrinkages are tried
+RELAXED = 3.0  # the penalty that always gets a chance to choose the edges and then go
 PATIENCE = 1  # a path of shrinkages ends after so many that were worse than the best
 ROUGH = 3e-3  # nats per node: to tell strengths apart, fits need not be better than this
 ROUGH_ITER = 60
@@ -167,7 +168,7 @@ def choose_strength(
     KeyboardInterrupt raised where there is none.
 
     Shrinkages are tried in descending order, then penalties at the best of them; last, whether
-    the edges that are left are better fitted without the penalty.
+    the edges that a penalty leaves are better fitted without it.
     """
     rough = replace(fitter, tol=ROUGH, max_iter=ROUGH_ITER, report=None)
     search = _Scores(rough, folds, n_jobs, report, keeper)
@@ -184,8 +185,8 @@ def _search(search: _Scores, rhos: Sequence[float], penalties: tuple[float, ...]
     middle = min(penalties, key=lambda c: abs(c - MIDDLE))
     _descend(search, [Strength(rho, middle) for rho in rhos])
     _climb(search, [Strength(search.best.rho, c) for c in penalties], penalties.index(middle))
-    if search.best.c > 0.0:
-        search.score(replace(search.best, relaxed=True))
+    for c in {search.best.c, RELAXED}.intersection(penalties) - {0.0}:
+        search.score(Strength(search.best.rho, c, relaxed=True))
 
 
 def _descend(search: _Scores, path: Sequence[Strength]) -> None:

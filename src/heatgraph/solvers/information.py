@@ -56,10 +56,26 @@ def edge_tests(
     wald = known & (se > 0.0) & (w > 0.0)
     z = np.divide(score, spread, out=np.zeros_like(score), where=spread > 0.0)
     z[wald] = w[wald] / se[wald]
-    unit = 0.5 * graph.n_nodes / point.w.sum() if point.w.any() else 1.0
-    return pd.DataFrame(
-        {"weight": w * unit, "standard_error": se * unit, "z": z, "p_value": norm.sf(z)}
-    )
+    scaled, scaled_errors = _of_trace(point.w, inside, inverse, graph.n_nodes)
+    w[known], se[known] = scaled[where[known]], scaled_errors[where[known]]
+    return pd.DataFrame({"weight": w, "standard_error": se, "z": z, "p_value": norm.sf(z)})
+
+
+def _of_trace(
+    w: Array, free: NDArray[np.intp], covariance: Array, n_nodes: int
+) -> tuple[Array, Array]:
+    """Weights of sum N/2 and their standard errors, by the delta method.
+
+    ``w N / (2 sum w)`` has the slopes ``N / (2 sum w) (I - w 1^T / sum w)``.
+    """
+    total, errors = float(w.sum()), np.full(w.size, np.nan)
+    if not total > 0.0:
+        return w, errors
+    unit, n = 0.5 * n_nodes / total, free.size
+    slopes = np.eye(n) - np.outer(w[free] / total, np.ones(n))
+    spread = np.einsum("ef,fg,eg->e", slopes, covariance[:n, :n], slopes, optimize=True)
+    errors[free] = unit * np.sqrt(np.maximum(spread, 0.0))
+    return w * unit, errors
 
 
 def _free(point: GaussianPoint, S: Array) -> NDArray[np.bool_]:
