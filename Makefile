@@ -18,7 +18,8 @@ ACCURACY := benchmarks/bench_accuracy.py
 DISTRIBUTED := benchmarks/bench_distributed.py
 SCALE := benchmarks/bench_scale.py
 REAL := benchmarks/bench_real.py
-BENCHMARKS := $(filter-out $(ACCURACY) $(DISTRIBUTED) $(SCALE) $(REAL),$(sort $(wildcard benchmarks/bench_*.py)))
+COVARIANCE := benchmarks/bench_covariance.py
+BENCHMARKS := $(filter-out $(ACCURACY) $(DISTRIBUTED) $(SCALE) $(REAL) $(COVARIANCE),$(sort $(wildcard benchmarks/bench_*.py)))
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
@@ -85,6 +86,7 @@ $(REAL_VENV)/.installed: benchmarks/real-requirements.txt
 bench-real: setup $(REAL_VENV)/.installed  ## Run the benchmark on data from elsewhere, for hours
 	$(REAL_VENV)/bin/python -m benchmarks.real_data --seeds $(REAL_SEEDS)
 	$(BIN)/python -m $(subst /,.,$(basename $(REAL))) --seeds $(REAL_SEEDS) $(REAL_ARGS)
+	$(BIN)/python -m $(subst /,.,$(basename $(COVARIANCE))) --seeds $(REAL_SEEDS)
 
 bench-scale: setup  ## Run the benchmark of large graphs, for an hour or so
 	$(BIN)/python -m $(subst /,.,$(basename $(SCALE)))

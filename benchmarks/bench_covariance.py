@@ -138,6 +138,33 @@ def summary(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return found
 
 
+def tables(results: dict[str, Any]) -> str:
+    """The results as tables of a page."""
+    first, last = results["seeds"]
+    pages = [
+        f"Seeds {first} to {last}, measured on {results['date']} at {results['commit'][:9]}.\n"
+    ]
+    for part in PARTS:
+        lines = results.get(part, [])
+        if not lines:
+            continue
+        names = list(lines[0])
+        pages.append(f"**{(PARTS[part].__doc__ or '').splitlines()[0]}**\n")
+        pages.append(f"| {' | '.join(names)} |\n|{'---|' * len(names)}")
+        for line in lines:
+            shown = [line[k] if isinstance(line[k], str) else f"{line[k]:.3g}" for k in names]
+            pages.append(f"| {' | '.join(shown)} |")
+        pages.append("")
+    return "\n".join(pages)
+
+
+def write(path: Path, text: str) -> None:
+    """A file, whole or not at all."""
+    beside = path.with_name(path.name + ".new")
+    beside.write_text(text)
+    beside.replace(path)
+
+
 def _run(part: str, seed: int) -> list[dict[str, Any]]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -167,9 +194,8 @@ def main() -> None:
             shown = [f"{k} {v:.3g}" for k, v in line.items() if k != "problem"]
             print(f"  {line['problem']:<20} {', '.join(shown)}", flush=True)
     options.output.parent.mkdir(parents=True, exist_ok=True)
-    beside = options.output.with_suffix(".new")
-    beside.write_text(json.dumps(results, indent=1) + "\n")
-    beside.replace(options.output)
+    write(options.output, json.dumps(results, indent=1) + "\n")
+    write(options.output.with_suffix(".txt"), tables(results))
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ import json
 import pickle
 import zipfile
 from contextlib import suppress
+from copy import copy
 
 import numpy as np
 import pandas as pd
@@ -13,7 +14,7 @@ from scipy import sparse
 
 from heatgraph.datasets import make_graph, make_heat_signals
 from heatgraph.graph import Graph
-from heatgraph.learners import LearnHeat
+from heatgraph.learners import LearnHeat, ModelComparison
 from heatgraph.storage import load_model, save_model
 
 NAMES = ["north", "Süd", "east", "west", "up"]
@@ -189,10 +190,45 @@ def test_a_file_of_before_there_was_a_level(model, signals, whole):
     assert loaded.transform(signals).tobytes() == model.transform(signals).tobytes()
 
 
+def test_files_of_before_models_were_compared(model, whole, signals):
+    path, members = whole
+
+    def older(header):
+        header["fields"].remove("node_means_")
+        del header["comparison"]
+
+    del members["node_means_.npy"]
+    rewrite(path, edit_header(members, older))
+    loaded = load_model(path)
+    assert loaded.comparison_ is None
+    assert np.array_equal(loaded.node_means_, model.location_)
+    assert np.array_equal(loaded.transform(signals), model.transform(signals))
+
+
+@pytest.mark.parametrize(
+    "comparison", [3, {"sparse": 0.1}, {"sparse": "much", "gaussian": 0.2, "n_signals": 3}]
+)
+def test_comparisons_that_lie(whole, comparison):
+    path, members = whole
+    rewrite(path, edit_header(members, lambda header: header.update(comparison=comparison)))
+    with pytest.raises(ValueError, match="its comparison of models does not hold sparse"):
+        load_model(path)
+
+
+def test_a_comparison_that_was_stopped_comes_back(model, tmp_path):
+    nan = float("nan")
+    other = copy(model)
+    other.comparison_ = ModelComparison(nan, nan, 0.2, 0.1, nan, 30.0)
+    save_model(other, tmp_path / "model.npz")
+    loaded = load_model(tmp_path / "model.npz").comparison_
+    assert not loaded.is_complete
+    assert loaded.missed("gaussian") == (0.2, 0.1)
+
+
 def test_what_cannot_be_saved(tmp_path):
     with pytest.raises(ValueError, match="must be fitted"):
         save_model(LearnHeat(), tmp_path / "m.npz")
-    with pytest.raises(ValueError, match="must be one of LearnHeat"):
+    with pytest.raises(ValueError, match="must be one of HeatCovariance, LearnHeat"):
         save_model(object(), tmp_path / "m.npz")
     assert list(tmp_path.iterdir()) == []
 
@@ -228,7 +264,10 @@ def put_in(group, key, value):
     [
         (put("version", 2), "its version is 2, the one known is 1"),
         (put("format", "heatgraph.Graph"), "does not say 'heatgraph.model'"),
-        (put("estimator", "Oracle"), "it holds a 'Oracle', this version reads LearnHeat"),
+        (
+            put("estimator", "Oracle"),
+            "it holds a 'Oracle', this version reads HeatCovariance, LearnHeat",
+        ),
         (put("estimator", ["LearnHeat"]), "lacks estimator"),
         (drop("parameters"), "lacks parameters"),
         (drop("numbers"), "lacks numbers"),

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
         LearnHeat,
         SmoothGraph,
         SpectralTemplates,
+        learn,
     )
     from heatgraph.storage import load_model, save_model
 
@@ -26,6 +27,7 @@ __all__ = [
     "SmoothGraph",
     "SpectralTemplates",
     "__version__",
+    "learn",
     "load_model",
     "save_model",
 ]

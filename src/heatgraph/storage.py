@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field, fields
 from importlib.metadata import version
 from typing import Any
 
@@ -25,6 +25,7 @@ from heatgraph.learners import (
     GraphicalLassoGraph,
     HeatCovariance,
     LearnHeat,
+    ModelComparison,
     SmoothGraph,
     SpectralTemplates,
 )
@@ -52,8 +53,9 @@ class Kind:
 
     ``arrays`` gives each a letter a dimension: the same letter is the same size throughout, ``N``
     the number of nodes.  ``graphs`` are on these nodes; ``numbers`` are of the type given;
-    ``tables`` are data frames of numbers, or None.  Files of before there was one of the arrays
-    (N,) in ``added`` have zeros in its place.
+    ``tables`` are data frames of numbers, or None.  ``added`` are arrays (N,) that older files do
+    not have, each with the array that takes its place there, or "" for zeros.  ``compared`` if
+    :func:`heatgraph.learn` may have compared the model with another.
     """
 
     estimator: type[Any]
@@ -61,8 +63,9 @@ class Kind:
     arrays: Mapping[str, str]
     numbers: Mapping[str, type]
     check: Callable[[Any], None]
+    compared: bool = False
     tables: tuple[str, ...] = ()
-    added: tuple[str, ...] = ()
+    added: Mapping[str, str] = field(default_factory=dict)
 
 
 def _check_learn_heat(model: Any) -> None:
@@ -131,8 +134,10 @@ KINDS = {
             "relaxed_": bool,
             "cut_": float,
             "n_signals_": float,
+            "n_effective_": float,
         },
         check=_check_heat_covariance,
+        compared=True,
         tables=("selection_",),
     ),
     "LearnHeat": Kind(
@@ -143,6 +148,7 @@ KINDS = {
             "scales_": "S",
             "sources_": "MSN",
             "location_": "N",
+            "node_means_": "N",
             "objective_": "T",
         },
         numbers={
@@ -155,15 +161,17 @@ KINDS = {
             "certificate_": float,
         },
         check=_check_learn_heat,
+        compared=True,
         tables=("selection_", "stretches_"),
-        added=("location_",),
+        added={"location_": "", "node_means_": "location_"},
     ),
     "SmoothGraph": Kind(
         SmoothGraph,
         graphs=("graph_", "weights_"),
-        arrays={"laplacian_": "NN", "objective_": "T"},
+        arrays={"laplacian_": "NN", "node_means_": "N", "objective_": "T"},
         numbers={"residual_": float, "n_iter_": int, "beta_": float},
         check=_check_smooth_graph,
+        added={"node_means_": ""},
     ),
     "SpectralTemplates": Kind(
         SpectralTemplates,
@@ -175,9 +183,16 @@ KINDS = {
     "GraphicalLassoGraph": Kind(
         GraphicalLassoGraph,
         graphs=("graph_", "weights_"),
-        arrays={"laplacian_": "NN", "precision_": "NN", "location_": "N", "objective_": "T"},
+        arrays={
+            "laplacian_": "NN",
+            "precision_": "NN",
+            "location_": "N",
+            "node_means_": "N",
+            "objective_": "T",
+        },
         numbers={"residual_": float, "n_iter_": int, "alpha_": float},
         check=_check_laplacian,
+        added={"node_means_": "location_"},
     ),
 }
 
@@ -248,6 +263,7 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> None:
             key: _number(type_(getattr(model, key))) for key, type_ in kind.numbers.items()
         },
         "tables": {key: _encode_table(getattr(model, key)) for key in kind.tables},
+        "comparison": _encode_comparison(getattr(model, "comparison_", None)),
         "n_nodes": model.graph_.n_nodes,
         "names": _plain_names(model.graph_.names),
         "feature_names": None if feature_names is None else list(map(str, feature_names)),
@@ -299,14 +315,14 @@ def load_model(path: str | os.PathLike[str]) -> Any:
 
 
 def _put_graph(arrays: dict[str, NDArray[Any]], name: str, graph: Graph) -> None:
-    for field, (dtype, _) in GRAPH_FIELDS.items():
-        value = getattr(graph, field)
+    for part, (dtype, _) in GRAPH_FIELDS.items():
+        value = getattr(graph, part)
         if value is not None:
-            arrays[f"{name}.{field}"] = np.asarray(value, dtype=dtype)
+            arrays[f"{name}.{part}"] = np.asarray(value, dtype=dtype)
 
 
 def _get_graph(arrays: Mapping[str, NDArray[Any]], name: str, n_nodes: int, names: Any) -> Graph:
-    parts: dict[str, Any] = {field: arrays.get(f"{name}.{field}") for field in GRAPH_FIELDS}
+    parts: dict[str, Any] = {part: arrays.get(f"{name}.{part}") for part in GRAPH_FIELDS}
     if parts["edges"] is None or parts["weights"] is None:
         raise ValueError(f"it lacks the edges or the weights of {name}")
     return Graph(n_nodes=n_nodes, names=names, **parts)
@@ -402,30 +418,47 @@ def _decode_table(name: str, columns: Any) -> pd.DataFrame | None:
     return frame.astype({key: float for key in frame.columns if frame[key].isna().any()})
 
 
+def _encode_comparison(comparison: ModelComparison | None) -> dict[str, float | str] | None:
+    if comparison is None:
+        return None
+    return {key: _number(value) for key, value in asdict(comparison).items()}
+
+
+def _decode_comparison(numbers: Any) -> ModelComparison | None:
+    if numbers is None:
+        return None
+    known = [part.name for part in fields(ModelComparison)]
+    if not isinstance(numbers, dict) or set(numbers) != set(known):
+        raise ValueError(f"its comparison of models does not hold {', '.join(known)}")
+    return ModelComparison(
+        **{name: _read_number("comparison_", numbers[name], float) for name in known}
+    )
+
+
 def _expected(header: dict[str, Any]) -> dict[str, tuple[str, int]]:
     """The fields that a model with this header may have."""
     types = {"parameters": dict, "numbers": dict, "n_nodes": int, "status": str, "estimator": str}
-    for key, expected in types.items():
-        if not isinstance(header.get(key), expected):
-            raise ValueError(f"its header lacks {key}, or it is not of type {expected.__name__}")
+    for key, type_ in types.items():
+        if not isinstance(header.get(key), type_):
+            raise ValueError(f"its header lacks {key}, or it is not of type {type_.__name__}")
     kind = KINDS.get(header["estimator"])
     if kind is None:
         raise ValueError(
             f"it holds a {header['estimator']!r}, this version reads {', '.join(KINDS)}"
         )
     graphs = list(kind.graphs)
-    fields = {name: ("<f8", len(letters)) for name, letters in kind.arrays.items()}
+    expected = {name: ("<f8", len(letters)) for name, letters in kind.arrays.items()}
     for key, value in header["parameters"].items():
         if isinstance(value, dict) and value.get("kind") == "graph":
             graphs.append(f"parameter.{key}")
         if isinstance(value, dict) and value.get("kind") == "array":
-            fields[f"parameter.{key}"] = (PARAMETER_DTYPES, value.get("ndim", 1))
+            expected[f"parameter.{key}"] = (PARAMETER_DTYPES, value.get("ndim", 1))
     for name in graphs:
-        fields |= {f"{name}.{field}": shape for field, shape in GRAPH_FIELDS.items()}
+        expected |= {f"{name}.{part}": shape for part, shape in GRAPH_FIELDS.items()}
     missing = set(kind.arrays) - set(kind.added) - set(header["fields"])
     if missing:
         raise ValueError(f"it lacks the fields {sorted(missing)}")
-    return fields
+    return expected
 
 
 def _assemble(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Any:
@@ -433,7 +466,8 @@ def _assemble(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Any:
     n_nodes = header["n_nodes"]
     # Shapes first: they bind the number of nodes to what the file really holds.
     _check_shapes(kind, arrays, n_nodes)
-    arrays = {name: np.zeros(n_nodes) for name in kind.added} | arrays
+    for name, other in kind.added.items():
+        arrays.setdefault(name, arrays[other] if other else np.zeros(n_nodes))
     names = names_from_json(header.get("names"))
     known = kind.estimator().get_params(deep=False)
     unknown = set(header["parameters"]) - set(known)
@@ -454,6 +488,8 @@ def _assemble(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Any:
         setattr(model, name, _read_number(name, numbers.get(name), type_))
     for name in kind.tables:
         setattr(model, name, _decode_table(name, header.get("tables", {}).get(name)))
+    if kind.compared:
+        model.comparison_ = _decode_comparison(header.get("comparison"))
     model.status_ = _read_status(header["status"])
     model.n_features_in_ = n_nodes
     _set_feature_names(model, header.get("feature_names"), n_nodes)

@@ -10,6 +10,7 @@ from heatgraph.cli.app import app
 from heatgraph.datasets import make_graph, make_heat_signals
 
 NAMES = ["oslo", "bergen", "Bodø", "moss", "voss", "røros"]
+SPARSE = ("--model", "sparse", "--no-intercept", "--tol", 1e-3)
 
 
 def _run(*arguments, code=0):
@@ -57,7 +58,7 @@ def learned(frame, tmp_path_factory):
     """A folder with ``signals.csv`` and the ``result`` of learning from it."""
     folder = tmp_path_factory.mktemp("learned")
     frame.to_csv(folder / "signals.csv", index=False)
-    _run("learn", folder / "signals.csv", "--output", folder / "result", "--tol", 1e-3)
+    _run("learn", folder / "signals.csv", "--output", folder / "result", *SPARSE)
     return folder
 
 

@@ -37,7 +37,7 @@ def test_what_is_missing_is_what_the_model_says(run, learned, frame, gappy, tmp_
 def test_it_is_said_how_well(run, learned, gappy, tmp_path):
     done = run("impute", learned / "result", gappy[0], "-o", tmp_path / "full.csv")
     assert "Filled" in done.stdout
-    assert "of the energy" in done.stdout
+    assert "of their variance" in done.stdout
     assert "warning" not in done.stderr
 
 

@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 
 from heatgraph.graph import Graph
-from heatgraph.learners import LearnHeat
+from heatgraph.learners import HeatCovariance, LearnHeat
 from heatgraph.selection.penalties import n_stretching
 from heatgraph.storage import load_model
 
 PENALTIES = ("--alpha", 0.05, "--beta", 0.05)  # to choose them takes seconds
+SPARSE = ("--model", "sparse", "--no-intercept")
 
 FILES = {
     "convergence.png",
@@ -55,7 +56,7 @@ def test_the_folder_holds_the_result(learned, frame):
 
 
 def test_what_is_printed(run, signals, tmp_path):
-    done = run("learn", signals, "--output", tmp_path / "out", "--tol", 1e-3)
+    done = run("learn", signals, "--output", tmp_path / "out", *SPARSE, "--tol", 1e-3)
     assert "Learned a graph of 6 nodes and" in done.stdout
     assert "Status: converged" in done.stdout
     assert "The fit settled within its tolerance." in done.stdout
@@ -68,9 +69,11 @@ def test_what_is_printed(run, signals, tmp_path):
 
 
 def test_json_is_all_of_standard_output(run, signals, tmp_path):
-    done = run("learn", signals, "--output", tmp_path / "out", "--json", "--max-iter", 1)
+    done = run("learn", signals, "--output", tmp_path / "out", *SPARSE, "--json", "--max-iter", 1)
     summary = json.loads(done.stdout)
     assert summary["command"] == "learn"
+    assert (summary["model"], summary["comparison"]) == ("sparse", None)
+    assert summary["warnings"] == []
     assert summary["status"] == "max_iter"
     assert "raise" in summary["advice"]
     assert (summary["n_nodes"], summary["n_signals"]) == (6, 30)
@@ -113,7 +116,8 @@ def test_npy_and_neighbours(run, frame, tmp_path):
     pairs.write_text("0,1\n1,2\n")
     for k, candidates in enumerate(["2", pairs]):
         out = tmp_path / f"out{k}"
-        run("learn", tmp_path / "s.npy", "-o", out, "--candidates", candidates, "--tol", 1e-2)
+        given = ("--candidates", candidates, "--model", "gaussian")
+        run("learn", tmp_path / "s.npy", "-o", out, *given)
         assert load_model(out / "model.npz").graph_.names is None
 
 
@@ -121,7 +125,7 @@ def test_missing_values_are_allowed(run, frame, tmp_path):
     gaps = frame.copy()
     gaps.iloc[::5, 2] = np.nan
     gaps.to_csv(tmp_path / "s.csv", index=False)
-    done = run("learn", tmp_path / "s.csv", "-o", tmp_path / "out", "--tol", 1e-2)
+    done = run("learn", tmp_path / "s.csv", "-o", tmp_path / "out", *SPARSE, "--tol", 1e-2)
     assert "6 of 180 values are missing" in done.stderr
 
 
@@ -172,7 +176,8 @@ def test_missing_signals(refused, tmp_path):
 
 
 def forbid_fit(monkeypatch):
-    monkeypatch.setattr(LearnHeat, "fit", lambda *a, **k: pytest.fail("fitted"))
+    for kind in (LearnHeat, HeatCovariance):
+        monkeypatch.setattr(kind, "fit", lambda *a, **k: pytest.fail("fitted"))
 
 
 def test_a_bad_output_is_said_before_the_fit(refused, signals, tmp_path, monkeypatch):
@@ -220,8 +225,10 @@ def test_a_picture_that_fails_loses_nothing(run, signals, tmp_path, monkeypatch)
         raise RuntimeError("no ink")
 
     monkeypatch.setattr("heatgraph.cli.results.plot_graph", cannot)
-    done = run("learn", signals, "--output", tmp_path / "out", "--tol", 1e-2)
+    done = run("learn", signals, "--output", tmp_path / "out", *SPARSE, "--tol", 1e-2)
     assert "graph.png could not be drawn (no ink)" in done.stderr
+    summary = json.loads((tmp_path / "out" / "summary.json").read_text())
+    assert "graph.png could not be drawn (no ink)" in summary["warnings"]
     assert {path.name for path in (tmp_path / "out").iterdir()} == FILES - {"graph.png"}
 
 
@@ -283,6 +290,7 @@ def test_ctrl_c_keeps_the_best_so_far(signals, tmp_path):
     out.mkdir()
     (out / "model.npz").write_text("old")
     arguments = ["learn", signals, "--output", out, "--force", "--tol", 0, "--json", "--no-report"]
+    arguments += SPARSE
     code, stdout, stderr = interrupted_run(arguments)
     assert code == 130, stderr
     assert "Traceback" not in stderr
@@ -301,7 +309,17 @@ def test_killed_in_the_middle_leaves_the_old_result(run, signals, tmp_path):
     run("learn", signals, "--output", out, "--tol", 1e-2, *PENALTIES)
     before = {path.name: path.read_bytes() for path in out.iterdir()}
     process = subprocess.Popen(
-        [sys.executable, "-c", SLOW, "learn", str(signals), "--output", str(out), "--force"],
+        [
+            sys.executable,
+            "-c",
+            SLOW,
+            "learn",
+            str(signals),
+            "--output",
+            str(out),
+            "--force",
+            *SPARSE,
+        ],
         stderr=subprocess.PIPE,
         text=True,
     )
@@ -320,7 +338,7 @@ class TestCheckpoint:
         def full(*args):
             raise OSError(28, "No space left on device", "sources.csv")
 
-        given = ("learn", signals, "-o", output, "--checkpoint", checkpoint, "--tol", 1e-3)
+        given = ("learn", signals, "-o", output, "--checkpoint", checkpoint, *SPARSE)
         with monkeypatch.context() as patched:
             patched.setattr("heatgraph.cli.learn.write_fit", full)
             done = run(*given, code=2)
@@ -362,6 +380,7 @@ class TestCheckpoint:
     def test_of_another_fit_is_refused(self, run, refused, signals, tmp_path, monkeypatch):
         checkpoint = tmp_path / "fit"
         given = ("learn", signals, "-o", tmp_path / "result", "-q", "--checkpoint", checkpoint)
+        given += ("--model", "gaussian")
         with monkeypatch.context() as patched:
             patched.setattr("heatgraph.cli.learn.write_fit", lambda *args: 1 / 0)
             with pytest.raises(ZeroDivisionError):
@@ -372,7 +391,8 @@ class TestCheckpoint:
 
     def test_a_file_of_data_is_no_checkpoint(self, refused, signals, tmp_path):
         before = signals.read_bytes()
-        line = refused("learn", signals, "-o", tmp_path / "out", "-q", "--checkpoint", signals)
+        given = ("-q", "--checkpoint", signals, *SPARSE)
+        line = refused("learn", signals, "-o", tmp_path / "out", *given)
         assert "--checkpoint:" in line
         assert "is not a checkpoint; name another file" in line
         assert signals.read_bytes() == before
@@ -394,7 +414,8 @@ class TestCluster:
         frame.to_csv(tmp_path / "signals.csv", index=False)
         for k, rows in enumerate((frame[:20], frame[20:])):
             rows.to_parquet(tmp_path / f"{k}.parquet")
-        given = ("--alpha", 0.1, "--beta", 0.1, "--tol", 1e-2, "--json", "-q", "-o")
+        given = ("--alpha", 0.1, "--beta", 0.1, "--no-intercept", "--tol", 1e-2)
+        given += ("--json", "-q", "-o")
         here = run("learn", tmp_path / "signals.csv", *given, tmp_path / "here")
         there = run(
             "learn", tmp_path / "0.parquet", tmp_path / "1.parquet", *given, tmp_path / "there"

@@ -579,7 +579,7 @@ class TestMerging:
         assert np.array_equal(scale_of, [1, 0])
 
     def test_sources_of_scales_that_met_add_up(self, signals):
-        given = Intake(signals, 2.0, None, signals)
+        given = Intake(signals, 2.0, None, signals, node_means=signals.mean(axis=0))
         H = np.arange(24.0).reshape(3, 4, 2)
         solution = Solution(np.ones(1), H, np.ones(3), np.ones(1), Status.CONVERGED, 1)
         sources = given.sources(solution, np.array([1, 0, 1]))

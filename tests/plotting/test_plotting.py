@@ -13,6 +13,7 @@ from heatgraph.plotting import (
     plot_convergence,
     plot_graph,
     plot_laplacians,
+    plot_likelihood,
     plot_map,
     plot_selection,
     plot_sources,
@@ -348,3 +349,32 @@ def test_legends_of_choices_cover_no_data():
         legend = ax.get_legend().get_window_extent()
         assert legend.y0 >= ax.get_window_extent().y1
         assert not any(legend.overlaps(box) for box in found)
+
+
+class TestLikelihood:
+    TRIED = pd.DataFrame(
+        {
+            "shrinkage": [0.1, 0.01, 0.001, 0.01, 0.01],
+            "penalty": [2.0, 2.0, 2.0, 3.0, 3.0],
+            "relaxed": [0, 0, 0, 0, 1],
+            "log_likelihood": [1.0, 3.0, 2.5, 2.8, 3.2],
+            "standard_error": 0.1,
+        }
+    )
+
+    def test_has_a_line_for_every_penalty(self):
+        ax = plot_likelihood(self.TRIED, shrinkage=0.01, penalty=3.0, relaxed=True)
+        names = [text.get_text() for text in ax.get_legend().texts]
+        assert names == ["chosen", "penalty 2", "penalty 3", "penalty 3, then left out"]
+        assert ax.lines[0].get_xdata().tolist() == [0.001, 0.01, 0.1]
+        ring = next(made for made in ax.collections if made.get_label() == "chosen")
+        assert ring.get_offsets().tolist() == [[0.01, 3.2]]
+        assert ax.get_xscale() == "log"
+
+    def test_what_was_not_tried_has_no_ring(self):
+        ax = plot_likelihood(self.TRIED, shrinkage=0.5, penalty=3.0)
+        assert "chosen" not in [text.get_text() for text in ax.get_legend().texts]
+
+    def test_no_shrinkage_has_a_place(self):
+        ax = plot_likelihood(self.TRIED.assign(shrinkage=[0.0, 0.1, 0.2, 0.0, 0.0]))
+        assert ax.get_xscale() == "linear"

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import glob
 import json
 import math
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +25,11 @@ ERROR, INTERRUPTED = 2, 130
 
 @dataclass(frozen=True)
 class Voice:
-    """How much a command says, and in which form."""
+    """How much a command says, and in which form; ``warnings`` are those that it has told."""
 
     json: bool = False
     quiet: bool = False
+    warnings: list[str] = field(default_factory=list, compare=False)
 
     def note(self, text: str) -> None:
         """An aside, on standard error."""
@@ -37,6 +39,11 @@ class Voice:
     def warn(self, text: str) -> None:
         """What the user has to know even if quiet, on standard error."""
         _console(stderr=True).print(Text(f"heatgraph: {_one_line(text)}"), soft_wrap=True)
+
+    def warning(self, text: str) -> None:
+        """A warning, on standard error and for the summary."""
+        self.warnings.append(_one_line(text))
+        self.warn(f"warning: {text}")
 
     def show(self, summary: Mapping[str, Any], lines: Iterable[str | Table]) -> None:
         """The result: the summary as JSON, or the lines for a reader."""
@@ -63,7 +70,7 @@ class Voice:
             yield
         for warning in caught:
             if not issubclass(warning.category, (ConvergenceWarning, PendingDeprecationWarning)):
-                self.warn(f"warning: {worded(str(warning.message))}")
+                self.warning(worded(str(warning.message)))
 
 
 def _console(stderr: bool = False) -> Console:
@@ -107,7 +114,7 @@ def errors_reported(
     try:
         yield
     except KeyboardInterrupt:
-        if checkpoint is not None and checkpoint.exists():
+        if checkpoint is not None and _left(checkpoint):
             Voice().warn(
                 f"stopped; there are no results yet, but {checkpoint} is kept: the same command "
                 "goes on from there"
@@ -120,6 +127,12 @@ def errors_reported(
             raise
         Voice().warn(f"error: {_message(error)}")
         raise typer.Exit(ERROR) from None
+
+
+def _left(checkpoint: Path) -> bool:
+    """Whether there is such a file, or one of a stage, whose name has an ending more."""
+    pattern = f"{glob.escape(str(checkpoint))}.*"
+    return checkpoint.exists() or bool(glob.glob(pattern))
 
 
 def _message(error: BaseException) -> str:

@@ -28,6 +28,7 @@ from heatgraph.cli.results import (
     write_summary,
 )
 from heatgraph.cli.tables import SignalTable
+from heatgraph.cli.task import Task
 from heatgraph.datasets import make_graph, make_heat_signals
 from heatgraph.graph import Graph
 from heatgraph.learners import LearnHeat
@@ -94,8 +95,7 @@ def demo(
                 f"{N_SIGNALS} signals of {N_SOURCES} sources each, diffused at scales "
                 f"{SCALES[0]:g} and {SCALES[1]:g} on a graph of {len(TOWNS)} towns, with noise."
             )
-            model = LearnHeat()
-            fit(model, example.signals, voice)
+            model = fit(Task("heat", "sparse", {"fit_intercept": False}), example.signals, voice)
             found = model.code(pd.DataFrame(example.new_signals, columns=TOWNS))
             write_fit(folder, model, example.signals, voice, example.graph.coordinates)
             write_page(folder, model, example.signals, voice, example.graph.coordinates, TITLE)
@@ -107,6 +107,7 @@ def demo(
                 "scores": edge_scores(example.graph, model.graph_)._asdict(),
                 "new_signals": located(example, found.sources),
                 "largest_gap": float(found.gap.max()),
+                "warnings": voice.warnings,
             }
             summary["files"] = [*listed(folder, output), str(output / "summary.json")]
             write_summary(folder, summary)

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
+from numpy.typing import NDArray
 
 from heatgraph.cli.console import Voice, errors_reported
 from heatgraph.cli.options import (
@@ -22,11 +23,14 @@ from heatgraph.cli.options import (
 )
 from heatgraph.cli.origin import check_output
 from heatgraph.cli.results import parents_made
-from heatgraph.cli.sources import heat_model, signals_for
+from heatgraph.cli.sources import HeatModel, heat_model, signals_for
 from heatgraph.cli.tables import TableOptions
 from heatgraph.cli.wording import counted
+from heatgraph.learners import HeatCovariance
 
 __all__ = ["impute"]
+
+Array = NDArray[np.float64]
 
 
 def impute(
@@ -40,6 +44,13 @@ def impute(
             help="File for the completed table: .csv, .tsv, .csv.gz, .parquet or .npy.",
         ),
     ],
+    std: Annotated[
+        Path | None,
+        typer.Option(
+            help="File for the standard deviation of every filled value, 0 where it was observed; "
+            "of a Gaussian model only."
+        ),
+    ] = None,
     index_column: IndexColumn = None,
     transpose: Transpose = False,
     header: Header = None,
@@ -52,26 +63,33 @@ def impute(
     """Fill the missing values of signals by what their sources diffuse into.
 
     Observed values are kept, and so is the shape of the table: labels, the order of its columns,
-    and which way round it is.  A signal with nothing observed stays empty.
+    and which way round it is.  A signal with nothing observed stays empty.  A Gaussian model gives
+    the mean and the standard deviation of what is missing, given what was observed.
     """
     voice = Voice(json, quiet)
     with errors_reported(debug):
         check_output(output, force)
         model = heat_model(model_file)
+        if std is not None:
+            _check_std(std, output, force, model)
         table = signals_for(model, signals, TableOptions(index_column, transpose, header, decimal))
         voice.note("; ".join(table.notes) + ".")
         frame = table.frame if hasattr(model, "feature_names_in_") else table.values
-        seen = ~np.isnan(table.values).all(axis=1)
+        seen = np.asarray(~np.isnan(table.values).all(axis=1))
         if not seen.any():
             raise ValueError(
                 f"{signals} has no value that was observed, so there is nothing to go by"
             )
         with voice.warnings_told():
-            filled = np.full_like(table.values, np.nan)
-            filled[seen] = model.impute(frame[seen])
-            predicted = model.score(frame[seen])
+            filled, spread = _impute(model, frame, seen)
+            predicted = model.score_hidden(frame[seen])
+        if predicted <= 0.0:
+            voice.warning("the model predicts hidden values no better than the mean of each node")
         with parents_made(output):
             table.give_back(output, filled)
+        if std is not None:
+            with parents_made(std):
+                table.give_back(std, spread)
         summary = {
             "command": "impute",
             "n_signals": len(filled),
@@ -79,21 +97,45 @@ def impute(
             "n_filled": int((np.isnan(table.values) & ~np.isnan(filled)).sum()),
             "n_empty": int((~seen).sum()),
             "predicted": predicted,
-            "files": [str(output)],
+            "warnings": voice.warnings,
+            "files": [str(output), *([] if std is None else [str(std)])],
         }
-        voice.show(summary, _human(summary, output))
+        voice.show(summary, _human(summary, output, std))
 
 
-def _human(summary: dict[str, Any], output: Path) -> list[str]:
+def _check_std(std: Path, output: Path, force: bool, model: HeatModel) -> None:
+    if not isinstance(model, HeatCovariance):
+        raise ValueError(
+            "--std needs a Gaussian model, and this is a sparse one, which has no standard "
+            "deviations; learn one with --model gaussian"
+        )
+    if std.absolute() == output.absolute():
+        raise ValueError(f"--std and --output both name {std}; give them a file each")
+    check_output(std, force)
+
+
+def _impute(model: HeatModel, frame: Any, seen: NDArray[np.bool_]) -> tuple[Array, Array]:
+    """The signals with their gaps filled, and standard deviations where the model has them."""
+    filled, spread = np.full((2, *frame.shape), np.nan)
+    if isinstance(model, HeatCovariance):
+        filled[seen], spread[seen] = model.impute(frame[seen], return_std=True)
+    else:
+        filled[seen] = model.impute(frame[seen])
+    return filled, spread
+
+
+def _human(summary: dict[str, Any], output: Path, std: Path | None) -> list[str]:
     lines = [
         f"Filled {counted(summary['n_filled'], 'value')} of "
         f"{counted(summary['n_signals'], 'signal')} on {counted(summary['n_nodes'], 'node')}. On "
         "observed values hidden for a trial, the model predicts "
-        f"{summary['predicted']:.0%} of the energy."
+        f"{max(summary['predicted'], 0.0):.0%} of their variance."
     ]
     if summary["n_empty"]:
         stay = "stays" if summary["n_empty"] == 1 else "stay"
         lines.append(
             f"{counted(summary['n_empty'], 'signal')} had nothing observed and {stay} empty."
         )
+    if std is not None:
+        lines.append(f"The standard deviations of the filled values are in {std}")
     return [*lines, f"The completed signals are in {output}"]

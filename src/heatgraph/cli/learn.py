@@ -34,19 +34,26 @@ from heatgraph.cli.results import (
     write_summary,
 )
 from heatgraph.cli.tables import SignalTable, TableOptions, read_pairs, read_signals
-from heatgraph.cli.wording import as_options, counted, errors_as_options, option_of
-from heatgraph.learners import GraphicalLassoGraph, LearnHeat, SmoothGraph, SpectralTemplates
+from heatgraph.cli.task import (
+    Task,
+    asked,
+    method_of,
+    model_of,
+    number_or_auto,
+    number_or_text,
+    read_edges,
+    read_n_scales,
+    read_scales,
+)
+from heatgraph.cli.wording import as_options, counted, errors_as_options
+from heatgraph.learners import HeatCovariance, LearnHeat, ModelComparison
+from heatgraph.learners.choosing_model import MODELS
 from heatgraph.solvers.result import Status
 
 __all__ = ["fit", "learn", "summary_of"]
 
-METHODS: dict[str, type[Any]] = {
-    "heat": LearnHeat,
-    "smooth": SmoothGraph,
-    "templates": SpectralTemplates,
-    "glasso": GraphicalLassoGraph,
-}
-PARAMETERS = ("alpha", "beta", "penalty", "eps")  # that a fit may have chosen
+PARAMETERS = ("alpha", "beta", "shrinkage", "penalty", "eps")  # that a fit may have chosen
+SHARES = ("missed", "standard_error")
 STOPPED = (
     "stopped before there was a graph, and nothing was written; with --checkpoint FILE the same "
     "command would go on from there"
@@ -63,19 +70,39 @@ def learn(
     method: Annotated[
         str, typer.Option(help="What signals are taken to be: heat, smooth, templates or glasso.")
     ] = "heat",
-    alpha: Annotated[str, typer.Option(help="Price of a source: a number or auto.")] = "auto",
-    beta: Annotated[str, typer.Option(help="Price of uneven weights: a number or auto.")] = "auto",
+    model: Annotated[
+        str | None,
+        typer.Option(
+            help="Where heat is released: sparse (at a few nodes), gaussian (everywhere), or auto, "
+            "the default: what predicts hidden values better."
+        ),
+    ] = None,
+    alpha: Annotated[
+        str | None, typer.Option(help="Price of a source: a number or auto (sparse).")
+    ] = None,
+    beta: Annotated[
+        str | None, typer.Option(help="Price of uneven weights: a number or auto (sparse).")
+    ] = None,
+    shrinkage: Annotated[
+        str | None,
+        typer.Option(help="Shrinkage of the covariance: below 1, or auto (gaussian)."),
+    ] = None,
     scales: Annotated[
-        str | None, typer.Option(help="Diffusion times to start from, such as 2.5,4.")
+        str | None, typer.Option(help="Diffusion times to start from, such as 2.5,4 (sparse).")
     ] = None,
     hold_scales: Annotated[
-        bool, typer.Option("--hold-scales", help="Keep the times of --scales.")
+        bool, typer.Option("--hold-scales", help="Keep the times of --scales (sparse).")
     ] = False,
     n_scales: Annotated[
-        str | None, typer.Option(help="Number of diffusion times, or auto; 2 unless --scales says.")
+        str | None,
+        typer.Option(help="Number of diffusion times; 1 (gaussian), 2 or auto (sparse)."),
     ] = None,
-    atoms: Annotated[str, typer.Option(help="What a source costs: unit or raw.")] = "unit",
-    solver: Annotated[str, typer.Option(help="auto, dense, sparse or paper.")] = "auto",
+    atoms: Annotated[
+        str | None, typer.Option(help="What a source costs: unit or raw (sparse).")
+    ] = None,
+    solver: Annotated[
+        str | None, typer.Option(help="auto, dense, sparse or paper (sparse).")
+    ] = None,
     candidates: Annotated[
         str | None,
         typer.Option(
@@ -83,19 +110,31 @@ def learn(
             "of nearest neighbours of each node."
         ),
     ] = None,
+    intercept: Annotated[
+        bool | None,
+        typer.Option(help="Whether every node has a level of its own around which heat diffuses."),
+    ] = None,
     n_edges: Annotated[
         str | None, typer.Option(help="About so many edges: a number, or 4N for 4 a node.")
     ] = None,
     penalty: Annotated[
-        str, typer.Option(help="Shape of the price of a source: log or l1.")
-    ] = "auto",
+        str | None,
+        typer.Option(
+            help="Shape of the price of a source: log or l1 (sparse); standard errors that an "
+            "edge has to be from zero: a number or auto (gaussian)."
+        ),
+    ] = None,
     cut: Annotated[
-        str,
-        typer.Option(help="Smallest weight of an edge, or auto, typical, mixture, otsu."),
-    ] = "auto",
+        str | None,
+        typer.Option(
+            help="Smallest weight of an edge, or auto, typical, mixture, otsu, or significance "
+            "(gaussian)."
+        ),
+    ] = None,
     bootstrap: Annotated[
-        int, typer.Option(min=0, help="Resampled fits that give every edge a confidence.")
-    ] = 0,
+        int | None,
+        typer.Option(min=0, help="Resampled fits that give every edge a confidence (sparse)."),
+    ] = None,
     checkpoint: Annotated[
         Path | None,
         typer.Option(help="File to go on from if stopped; removed when the results are written."),
@@ -129,49 +168,54 @@ def learn(
     with errors_reported(debug, checkpoint, STOPPED):
         if jobs == 0:
             raise ValueError("--jobs must be a number of threads, or -1 for all, got 0")
-        times = _scales(scales)
-        model = _estimator(
+        task = asked(
             method,
-            n_scales=_n_scales(times, n_scales),
-            alpha=_penalty("--alpha", alpha),
-            beta=_penalty("--beta", beta),
-            scales=times,
-            learn_scales=not hold_scales,
-            atoms=atoms,
-            solver=solver,
-            candidates=candidates,
-            n_edges=_edges(n_edges),
-            penalty=penalty,
-            cut=_cut(cut),
-            n_bootstrap=bootstrap,
-            checkpoint=checkpoint,
-            n_jobs=jobs,
-            max_iter=max_iter,
-            tol=tol,
-            random_state=seed,
+            model,
+            {
+                "alpha": number_or_auto("--alpha", alpha),
+                "beta": number_or_auto("--beta", beta),
+                "shrinkage": number_or_auto("--shrinkage", shrinkage),
+                "scales": read_scales(scales),
+                "learn_scales": False if hold_scales else None,
+                "n_scales": read_n_scales(scales, n_scales),
+                "atoms": atoms,
+                "solver": solver,
+                "candidates": candidates,
+                "fit_intercept": intercept,
+                "n_edges": read_edges(n_edges),
+                "penalty": number_or_text(penalty),
+                "cut": number_or_text(cut),
+                "n_bootstrap": bootstrap,
+                "checkpoint": checkpoint,
+                "n_jobs": jobs,
+                "max_iter": max_iter,
+                "tol": tol,
+                "random_state": seed,
+            },
         )
         options = TableOptions(index_column, transpose, header, decimal)
         with (
             result_folder(output, force) as folder,
             signals_of(signals, options, scheduler, jobs, method, voice) as table,
         ):
-            voice.note("; ".join(table.notes) + ".")
+            voice.note("; ".join([*table.notes, *task.notes]) + ".")
             _check_complete(method, table)
-            if candidates is not None:
-                model.candidates = _candidates(candidates, table)
-            fit(model, table, voice)
-            write_fit(folder, model, table, voice)
+            task = task.with_candidates(_candidates(candidates, table))
+            fitted = fit(task, table, voice)
+            write_fit(folder, fitted, table, voice)
             if report and isinstance(table, SignalTable):
                 title = f"The graph learned from {signals[0].name}"
-                write_page(folder, model, table, voice, title=title)
+                write_page(folder, fitted, table, voice, title=title)
             files = " ".join(map(str, signals))
-            summary = {"command": "learn", "signals_file": files, **summary_of(model, table)}
+            summary = {"command": "learn", "signals_file": files, **summary_of(fitted, table)}
+            summary["warnings"] = voice.warnings
             summary["files"] = [*listed(folder, output), str(output / "summary.json")]
             write_summary(folder, summary)
-        if checkpoint is not None and model.status_ != Status.INTERRUPTED:
-            checkpoint.unlink(missing_ok=True)
-        voice.show(summary, [*human(model, table), *where(output, table)])
-    if model.status_ == Status.INTERRUPTED:
+        if fitted.status_ != Status.INTERRUPTED:
+            for path in task.checkpoints:
+                path.unlink(missing_ok=True)
+        voice.show(summary, [*human(fitted, table), *where(output, table)])
+    if fitted.status_ == Status.INTERRUPTED:
         if checkpoint is not None:
             voice.note(f"{checkpoint} is kept: the same command with --force goes on from there.")
         raise typer.Exit(INTERRUPTED)
@@ -198,19 +242,21 @@ def signals_of(
         yield table
 
 
-def fit(model: Any, table: SignalTable | ClusterTable, voice: Voice) -> None:
+def fit(task: Task, table: SignalTable | ClusterTable, voice: Voice) -> Any:
     """Fit with a bar; Ctrl-C ends it with the best so far."""
-    model.verbose = int(voice.shows_progress)
     with voice.warnings_told(as_options), errors_as_options():
-        model.fit(table.frame)
-    model.verbose = 0
+        fitted = task.fit(table.frame, int(voice.shows_progress))
+    fitted.verbose = 0
+    return fitted
 
 
 def summary_of(model: Any, table: SignalTable | ClusterTable) -> dict[str, Any]:
     """A fit, for a machine."""
     return {
-        "method": next(name for name, kind in METHODS.items() if type(model) is kind),
-        "n_signals": len(model.sources_ if table.values is None else table.values),
+        "method": method_of(model),
+        "model": model_of(model),
+        "comparison": _compared(getattr(model, "comparison_", None)),
+        "n_signals": _n_signals(model, table),
         "n_nodes": model.graph_.n_nodes,
         "n_edges": model.graph_.n_edges,
         "n_components": model.graph_.n_components(),
@@ -224,9 +270,33 @@ def summary_of(model: Any, table: SignalTable | ClusterTable) -> dict[str, Any]:
     }
 
 
+def _n_signals(model: Any, table: SignalTable | ClusterTable) -> int:
+    if table.values is not None:
+        return len(table.values)
+    return int(model.n_signals_) if isinstance(model, HeatCovariance) else len(model.sources_)
+
+
+def _compared(comparison: ModelComparison | None) -> dict[str, Any] | None:
+    """The comparison of the two models by the share of hidden variance that each missed."""
+    if comparison is None:
+        return None
+    both = {name: dict(zip(SHARES, comparison.missed(name), strict=True)) for name in MODELS}
+    return {
+        "kept": comparison.kept,
+        **both,
+        "difference": comparison.difference,
+        "difference_standard_error": comparison.difference_error,
+        "n_signals": int(comparison.n_signals),
+    }
+
+
 def _chosen(model: Any) -> dict[str, Any]:
     """The parameters that the fit used, and the sources where there are any."""
     chosen = {key: getattr(model, f"{key}_") for key in PARAMETERS if hasattr(model, f"{key}_")}
+    if isinstance(model, HeatCovariance):
+        chosen["scales"] = model.scales_.tolist()
+        chosen["source_variances"] = model.source_variances_.tolist()
+        chosen["noise_variance"] = model.noise_variance_
     if isinstance(model, LearnHeat):
         chosen["scales"] = model.scales_.tolist()
         if isinstance(model.sources_, np.ndarray):
@@ -246,8 +316,10 @@ def human(model: Any, table: SignalTable | ClusterTable) -> list[Any]:
         times = ", ".join(f"{tau:.3g}" for tau in facts["scales"])
         each = facts.get("sources_per_signal")
         found = "" if each is None else f"{each:.2g} sources each, "
-        sources = f", {found}at scales {times}"
+        sources = f", {found}at {'scale' if len(facts['scales']) == 1 else 'scales'} {times}"
     chosen = [f"{key} {facts[key]:.3g}" for key in PARAMETERS if key in facts]
+    if "noise_variance" in facts:
+        chosen.append(f"noise variance {facts['noise_variance']:.3g}")
     predicted = ""
     if "predicted" in facts:
         predicted = (
@@ -258,11 +330,18 @@ def human(model: Any, table: SignalTable | ClusterTable) -> list[Any]:
         f"Learned a graph of {counted(facts['n_nodes'], 'node')} and "
         f"{counted(facts['n_edges'], 'edge')} from {counted(facts['n_signals'], 'signal')}"
         f"{sources}.",
+        *_kept(model),
         f"Parameters: {', '.join(chosen)}.{predicted}",
         f"Status: {facts['status']} after {counted(facts['n_iter'], 'iteration')}, residual "
         f"{facts['residual']:.1e}. {as_options(facts['advice'])}",
         edge_table(facts["strongest_edges"][:5]),
     ]
+
+
+def _kept(model: Any) -> list[str]:
+    """One line on which of the two models was kept."""
+    comparison = getattr(model, "comparison_", None)
+    return [] if comparison is None else [str(comparison)]
 
 
 def where(output: Path, table: SignalTable | ClusterTable) -> list[str]:
@@ -277,23 +356,6 @@ def where(output: Path, table: SignalTable | ClusterTable) -> list[str]:
     return [*lines, f"Open in a browser: {page.resolve().as_uri()}"] if page.exists() else lines
 
 
-def _estimator(method: str, **parameters: Any) -> Any:
-    """The estimator of the method with what was given; what it does not have is an error."""
-    if method not in METHODS:
-        raise ValueError(f"--method must be one of {', '.join(METHODS)}; got {method!r}")
-    usual = LearnHeat().get_params()
-    given = {
-        key: value
-        for key, value in parameters.items()
-        if value is not None and (method == "heat" or value != usual[key])
-    }
-    known = METHODS[method]().get_params()
-    foreign = [option_of(key) for key in given if key not in known]
-    if foreign:
-        raise ValueError(f"{', '.join(foreign)} has no meaning with --method {method}")
-    return METHODS[method](**given)
-
-
 def _check_complete(method: str, table: SignalTable | ClusterTable) -> None:
     """Only heat is learned from signals with gaps."""
     n_missing = 0 if table.values is None else int(np.isnan(table.values).sum())
@@ -303,50 +365,6 @@ def _check_complete(method: str, table: SignalTable | ClusterTable) -> None:
             f"{'is' if n_missing == 1 else 'are'} missing: fill them, drop those signals, or use "
             "--method heat"
         )
-
-
-def _penalty(option: str, text: str) -> float | str:
-    if text == "auto":
-        return text
-    try:
-        return float(text)
-    except ValueError:
-        raise ValueError(f"{option} must be a number or auto, got {text!r}") from None
-
-
-def _cut(text: str) -> float | str:
-    """A number, or the name of a rule, which the estimator knows."""
-    try:
-        return float(text)
-    except ValueError:
-        return text
-
-
-def _scales(text: str | None) -> tuple[float, ...] | None:
-    if text is None:
-        return None
-    try:
-        return tuple(float(part) for part in text.split(","))
-    except ValueError:
-        raise ValueError(
-            f"--scales must be numbers separated by commas, such as 2.5,4; got {text!r}"
-        ) from None
-
-
-def _n_scales(scales: tuple[float, ...] | None, text: str | None) -> int | str:
-    if text not in (None, "auto") and not text.isdecimal():
-        raise ValueError(f"--n-scales must be a number or auto, got {text!r}")
-    n_scales = int(text) if text is not None and text.isdecimal() else text
-    if scales is None:
-        return 2 if n_scales is None else n_scales
-    if n_scales not in (None, len(scales)):
-        raise ValueError(f"--scales has {len(scales)} values, --n-scales says {n_scales}")
-    return len(scales)
-
-
-def _edges(text: str | None) -> int | str | None:
-    """A number, or a multiple of the nodes, which the estimator reads."""
-    return int(text) if text is not None and text.isdecimal() else text
 
 
 def _candidates(text: str | None, table: SignalTable | ClusterTable) -> Any:

@@ -80,6 +80,7 @@ def report(
             "n_nodes": model.graph_.n_nodes,
             "n_edges": model.graph_.n_edges,
             "size": output.stat().st_size,
+            "warnings": voice.warnings,
             "files": [str(output)],
         }
         voice.show(summary, [f"Open in a browser: {output.resolve().as_uri()}"])

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
@@ -20,7 +21,14 @@ from heatgraph.cli.tables import SignalTable
 from heatgraph.files import write_atomically, write_folder
 from heatgraph.graph import Graph
 from heatgraph.graph.convert import labels
-from heatgraph.plotting import plot_convergence, plot_graph, plot_selection, plot_stretches
+from heatgraph.learners import HeatCovariance
+from heatgraph.plotting import (
+    plot_convergence,
+    plot_graph,
+    plot_likelihood,
+    plot_selection,
+    plot_stretches,
+)
 from heatgraph.plotting.curves import n_chosen
 from heatgraph.report import write_report
 from heatgraph.storage import save_model
@@ -122,9 +130,7 @@ def write_fit(
         draw(
             folder / "selection.png",
             (6.0, 3.6),
-            lambda ax: plot_selection(
-                selection, ax, alpha=model.alpha_, beta=model.beta_, n_scales=n_chosen(model)
-            ),
+            lambda ax: _plot_choice(model, selection, ax),
             voice,
         )
     stretches = getattr(model, "stretches_", None)
@@ -137,6 +143,21 @@ def write_fit(
             lambda ax: plot_stretches(stretches, ax, **chosen),
             voice,
         )
+
+
+def _plot_choice(model: Any, selection: pd.DataFrame, ax: Any) -> object:
+    """How the parameters of a model of heat were chosen."""
+    if isinstance(model, HeatCovariance):
+        return plot_likelihood(
+            selection,
+            ax,
+            shrinkage=model.shrinkage_,
+            penalty=model.penalty_,
+            relaxed=model.relaxed_,
+        )
+    return plot_selection(
+        selection, ax, alpha=model.alpha_, beta=model.beta_, n_scales=n_chosen(model)
+    )
 
 
 def write_page(
@@ -162,7 +183,7 @@ def write_page(
     except ImportError as error:
         voice.note(f"No {REPORT}: {error}")
     except (ValueError, RuntimeError) as error:
-        voice.warn(f"warning: {REPORT} could not be written ({error})")
+        voice.warning(f"{REPORT} could not be written ({error})")
 
 
 def draw(
@@ -177,7 +198,7 @@ def draw(
             figure.savefig(path, dpi=DPI)
     except (ValueError, RuntimeError) as error:
         path.unlink(missing_ok=True)
-        voice.warn(f"warning: {path.name} could not be drawn ({error})")
+        voice.warning(f"{path.name} could not be drawn ({error})")
 
 
 def source_rows(
@@ -225,14 +246,16 @@ def write_summary(folder: Path, summary: Mapping[str, Any]) -> None:
 
 
 def strongest(graph: Graph, at_most: int = 10) -> list[dict[str, Any]]:
-    """The heaviest edges, heaviest first."""
+    """The heaviest edges, heaviest first, with the confidence in each where it is known."""
     nodes = labels(graph)
+    known = graph.confidence
     order = np.argsort(-graph.weights, kind="stable")[:at_most]
     return [
         {
             "source": nodes[int(graph.edges[k, 0])],
             "target": nodes[int(graph.edges[k, 1])],
             "weight": float(graph.weights[k]),
+            **({} if known is None else {"confidence": float(known[k])}),
         }
         for k in order
     ]
@@ -240,8 +263,17 @@ def strongest(graph: Graph, at_most: int = 10) -> list[dict[str, Any]]:
 
 def edge_table(edges: list[dict[str, Any]]) -> Any:
     """The heaviest edges, for a reader."""
-    rows = [(str(e["source"]), str(e["target"]), f"{e['weight']:.4g}") for e in edges]
-    return columns(["strongest edges", "", "weight "], rows)
+    rows = [
+        (
+            str(e["source"]),
+            str(e["target"]),
+            f"{e['weight']:.4g}",
+            *([f"{e['confidence']:.3f}"] if "confidence" in e else []),
+        )
+        for e in edges
+    ]
+    more = ["confidence "] if edges and "confidence" in edges[0] else []
+    return columns(["strongest edges", "", "weight ", *more], rows)
 
 
 def listed(folder: Path, shown: Path) -> list[str]:

@@ -33,12 +33,15 @@ from heatgraph.cli.results import (
     write_summary,
 )
 from heatgraph.cli.tables import SignalTable, TableOptions, read_signals
+from heatgraph.cli.task import model_of
 from heatgraph.cli.wording import counted
-from heatgraph.learners import LearnHeat
+from heatgraph.learners import HeatCovariance, LearnHeat, SourceCodes
 from heatgraph.plotting import plot_sources
 from heatgraph.storage import load_model
 
 __all__ = ["sources"]
+
+HeatModel = LearnHeat | HeatCovariance
 
 MAX_ROWS = 30
 OTHER_KINDS = {*TEXT, *PARQUET, NPY, ".json", ".npz", ".xlsx", ".png", ".html"} - {".csv"}
@@ -64,6 +67,8 @@ def sources(
     """Find the sources of signals on a learned graph.
 
     A signal's sources are the solution of a convex problem; the duality gap says how exact it is.
+    Of a Gaussian model, which has heat released everywhere, they are the mean heat at every node,
+    given the signal.
     """
     voice = Voice(json, quiet)
     with errors_reported(debug):
@@ -93,10 +98,10 @@ def sources(
         voice.show(summary, human(summary, output))
 
 
-def heat_model(path: Path) -> LearnHeat:
+def heat_model(path: Path) -> HeatModel:
     """The model in a file, or in the folder that `learn` left."""
     model = load_model(model_path(path))
-    if not isinstance(model, LearnHeat):
+    if not isinstance(model, HeatModel):
         raise ValueError(
             f"{path} holds a {type(model).__name__}, a model without sources; learn one with "
             "--method heat"
@@ -104,20 +109,23 @@ def heat_model(path: Path) -> LearnHeat:
     return model
 
 
-def signals_for(model: LearnHeat, path: Path, options: TableOptions) -> SignalTable:
+def signals_for(model: HeatModel, path: Path, options: TableOptions) -> SignalTable:
     """Signals from a file, their columns in the order of the model's nodes."""
     names = model.graph_.names
     nodes = None if names is None else tuple(map(str, names))
     return match_nodes(path, read_signals(path, replace(options, nodes=nodes)), model)
 
 
-def code(model: LearnHeat, table: SignalTable) -> Any:
-    """The sources, with their gaps."""
+def code(model: HeatModel, table: SignalTable) -> Any:
+    """The sources, with their gaps; of a Gaussian model the means given the signals."""
     frame = table.frame if hasattr(model, "feature_names_in_") else table.values
-    return model.code(frame)
+    if isinstance(model, LearnHeat):
+        return model.code(frame)
+    means = model.transform(frame).reshape(len(table.values), model.scales_.size, -1)
+    return SourceCodes(means, np.zeros(len(means)), scales=model.scales_.tolist())
 
 
-def match_nodes(path: Path, table: SignalTable, model: LearnHeat) -> SignalTable:
+def match_nodes(path: Path, table: SignalTable, model: HeatModel) -> SignalTable:
     """The columns in the order of the model's nodes."""
     n_nodes = model.graph_.n_nodes
     if model.graph_.names is None or table.names is None:
@@ -149,7 +157,7 @@ def match_nodes(path: Path, table: SignalTable, model: LearnHeat) -> SignalTable
 def write_result(
     folder: Path,
     shown: Path,
-    model: LearnHeat,
+    model: HeatModel,
     found: Any,
     table: SignalTable,
     top: int,
@@ -157,29 +165,35 @@ def write_result(
 ) -> dict[str, Any]:
     """The list of sources, a picture of the strongest signal, and the summary."""
     write_sources(folder / "sources.csv", source_rows(model, found.sources, table))
-    loudest = int(np.argmax(np.nansum(table.values**2, axis=1)))
+    loudest = int(np.argmax(np.nansum((table.values - model.location_) ** 2, axis=1)))
+    drawn = found.sources[loudest]
+    if isinstance(model, HeatCovariance):  # heat from every node: ring the strongest
+        least = np.sort(np.abs(drawn), axis=None)[-min(top, drawn.size)]
+        drawn = np.where(np.abs(drawn) >= least, drawn, 0.0)
     draw(
         folder / "sources.png",
         (7.0, 5.5),
         lambda ax: plot_sources(
-            model.graph_, table.values[loudest], found.sources[loudest], model.scales_, ax=ax
+            model.graph_, table.values[loudest], drawn, model.scales_, ax=ax
         ).set_title(f"signal {table.label(loudest)}"),
         voice,
     )
     summary = summary_of(model, found, table, top)
+    summary["warnings"] = voice.warnings
     summary["files"] = [*listed(folder, shown), str(shown / "summary.json")]
     write_summary(folder, summary)
     return summary
 
 
-def summary_of(model: LearnHeat, found: Any, table: SignalTable, top: int) -> dict[str, Any]:
+def summary_of(model: HeatModel, found: Any, table: SignalTable, top: int) -> dict[str, Any]:
     """The strongest sources of every signal, and how exact they are."""
     return {
         "command": "sources",
+        "model": model_of(model),
         "n_signals": len(found.sources),
         "n_nodes": model.graph_.n_nodes,
         "n_sources": int(np.count_nonzero(found.sources)),
-        "largest_gap": float(found.gap.max(initial=0.0)),
+        "largest_gap": float(found.gap.max(initial=0.0)) if isinstance(model, LearnHeat) else None,
         "top": source_rows(model, found.sources, table, top),
     }
 
@@ -191,12 +205,15 @@ def human(summary: dict[str, Any], output: Path | None) -> list[Any]:
         for row in summary["top"][:MAX_ROWS]
     ]
     more = len(summary["top"]) - len(rows)
-    lines = [
-        f"Found {counted(summary['n_sources'], 'source')} of "
-        f"{counted(summary['n_signals'], 'signal')}; the duality gap "
-        f"is at most {summary['largest_gap']:.1e} of a signal's energy.",
-        columns(["signal", "node", "scale ", "strength "], rows),
-    ]
+    signals = counted(summary["n_signals"], "signal")
+    found = (
+        f"Found the mean heat released at each of {counted(summary['n_nodes'], 'node')}, given "
+        f"each of {signals}; the strongest:"
+        if summary["model"] == "gaussian"
+        else f"Found {counted(summary['n_sources'], 'source')} of {signals}; the duality gap "
+        f"is at most {summary['largest_gap']:.1e} of a signal's energy."
+    )
+    lines = [found, columns(["signal", "node", "scale ", "strength "], rows)]
     if more > 0:
         where = "--output or --json has them" if output is None else f"see {output}"
         lines.append(f"... and {more} more; {where}.")

@@ -10,6 +10,7 @@ __all__ = ["as_options", "counted", "errors_as_options", "option_of"]
 
 # Where an option is not called like the parameter that it sets.
 OPTIONS = {
+    "fit_intercept": "--intercept",
     "learn_scales": "--hold-scales",
     "n_bootstrap": "--bootstrap",
     "n_jobs": "--jobs",
@@ -18,12 +19,14 @@ OPTIONS = {
 PARAMETERS = (
     *OPTIONS,
     *("alpha", "beta", "scales", "n_scales", "atoms", "solver", "candidates", "n_edges", "penalty"),
-    *("cut", "checkpoint", "max_iter", "tol", "rbf", "noise", "ba"),
+    *("cut", "checkpoint", "max_iter", "tol", "shrinkage", "rbf", "noise", "ba"),
 )
 NAME = rf"\b({'|'.join(PARAMETERS)})"
 # What a message may say of a parameter, and how the command line says it.
 SAYINGS = (
     (r"\blearn_scales=False", lambda found: "--hold-scales"),
+    (r"\bfit_intercept=False", lambda found: "--no-intercept"),
+    (r"\bfit_intercept=True", lambda found: "--intercept"),
     (NAME + r'="([^"]*)"', lambda found: f"{option_of(found[1])} {found[2]}"),
     (
         NAME + r"=\(([^)]*)\)",

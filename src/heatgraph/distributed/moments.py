@@ -14,7 +14,7 @@ from heatgraph.objective.moments import Moments
 __all__ = ["fold_moments"]
 
 
-def fold_moments(X: Any, n_folds: int, fit_intercept: bool) -> list[Moments]:
+def fold_moments(X: Any, n_folds: int) -> list[Moments]:
     """The moments of ``n_folds`` contiguous runs of chunks of a Dask collection.
 
     Chunks are read once, by the workers of the client that is there, and never held.
@@ -28,7 +28,7 @@ def fold_moments(X: Any, n_folds: int, fit_intercept: bool) -> list[Moments]:
 
     rows = as_array(X)
     of_chunk = dask.delayed(_moments, pure=False)
-    chunks = [of_chunk(block, fit_intercept) for block in rows.to_delayed().ravel()]
+    chunks = [of_chunk(block) for block in rows.to_delayed().ravel()]
     runs = np.array_split(np.arange(len(chunks)), min(n_folds, len(chunks)))
     total = dask.delayed(_total, pure=False)
     found = dask.compute(*[_tree([chunks[k] for k in run], total) for run in runs])
@@ -40,11 +40,9 @@ def fold_moments(X: Any, n_folds: int, fit_intercept: bool) -> list[Moments]:
     return [part for part in found if part.count > 0]
 
 
-def _moments(block: Any, fit_intercept: bool) -> Moments:
+def _moments(block: Any) -> Moments:
     X = np.asarray(block, dtype=np.float64)
-    if fit_intercept and len(X):
-        return Moments.of(X)
-    return Moments(float(len(X)), np.zeros(X.shape[1]), X.T @ X)
+    return Moments.of(X) if len(X) else Moments(0.0, np.zeros(X.shape[1]), X.T @ X)
 
 
 def _tree(parts: list[Any], total: Any) -> Any:

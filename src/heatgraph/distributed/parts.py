@@ -75,6 +75,7 @@ class Facts:
     n_signals: int
     top: float
     squares: float
+    sums: Array
     n_observed: NDArray[np.intp]
     n_infinite: int
     checksum: int = 0  # of the bits, whatever the chunks and the order
@@ -83,6 +84,15 @@ class Facts:
     def masked(self) -> bool:
         """Whether there are missing entries."""
         return bool((self.n_observed < self.n_signals).any())
+
+    @property
+    def node_means(self) -> Array:
+        """The mean of what was observed of each node; 0 where nothing was."""
+        means: Array = self.sums / np.maximum(self.n_observed, 1) * self.top
+        return means
+
+    def _sums_over(self, top: float) -> Array:
+        return self.sums * (self.top / top) if top > 0.0 else self.sums
 
     def __add__(self, other: Facts) -> Facts:
         top = max(self.top, other.top)
@@ -93,6 +103,7 @@ class Facts:
             self.n_signals + other.n_signals,
             top,
             float(squares),
+            self._sums_over(top) + other._sums_over(top),
             self.n_observed + other.n_observed,
             self.n_infinite + other.n_infinite,
             (self.checksum + other.checksum) % 2**64,
@@ -117,13 +128,14 @@ def _facts_of_batch(rows: Any) -> Facts:
     X = np.asarray(rows, dtype=np.float64)
     n_infinite = int(np.isinf(X).sum())
     if n_infinite:
-        return Facts(len(X), 0.0, 0.0, (~np.isnan(X)).sum(axis=0), n_infinite)
+        return Facts(len(X), 0.0, 0.0, np.zeros(X.shape[1]), (~np.isnan(X)).sum(axis=0), n_infinite)
     top = float(np.nanmax(np.abs(X), initial=0.0))
     squares = float(np.nansum(np.square(X / top))) if top > 0.0 else 0.0
+    sums = np.nansum(X / top, axis=0) if top > 0.0 else np.zeros(X.shape[1])
     odd = 2 * np.arange(X.shape[1], dtype=np.uint64) + 1  # so that columns do not change places
     bits = np.where(np.isnan(X), 0.0, X).view(np.uint64)
     checksum = int((bits.sum(axis=0, dtype=np.uint64) * odd).sum(dtype=np.uint64))
-    return Facts(len(X), top, squares, (~np.isnan(X)).sum(axis=0), 0, checksum)
+    return Facts(len(X), top, squares, sums, (~np.isnan(X)).sum(axis=0), 0, checksum)
 
 
 def same(value: Any) -> Any:

@@ -1,5 +1,7 @@
 """Estimators: validate, delegate, store."""
 
+from heatgraph.learners.choosing_model import learn
+from heatgraph.learners.comparison import ModelComparison
 from heatgraph.learners.graphical_lasso import GraphicalLassoGraph
 from heatgraph.learners.heat_covariance import HeatCovariance
 from heatgraph.learners.learn_heat import LearnHeat
@@ -11,7 +13,9 @@ __all__ = [
     "GraphicalLassoGraph",
     "HeatCovariance",
     "LearnHeat",
+    "ModelComparison",
     "SmoothGraph",
     "SourceCodes",
     "SpectralTemplates",
+    "learn",
 ]

@@ -28,7 +28,7 @@ __all__ = [
     "Measured",
     "fit_moments",
     "fit_rows",
-    "moments_under",
+    "observed_together",
 ]
 
 Array = NDArray[np.float64]
@@ -38,7 +38,8 @@ GIVEN_FEW = Strength(0.3, 2.0)  # where there are too few signals to hold any ou
 # What says which pairs are edges: the usual three standard errors, hardly shrunk.
 EDGE_PENALTY = 3.0
 EDGE_SHRINKAGE = (1e-3, 1e-2)  # with more signals than nodes, and with fewer
-EM_ROUNDS, PILOT_ROUNDS = 200, 5
+STILL = 1e-12  # of the mean variance: a fold whose signals vary less is left out
+EM_ROUNDS, EM_STEPS, PILOT_ROUNDS = 200, 5, 5
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,12 +56,6 @@ class CovarianceSettings:
 
     def location(self, moments: Moments) -> Array:
         return moments.mean if self.fit_intercept else np.zeros_like(moments.mean)
-
-    def moments_of(self, X: Array) -> Moments:
-        """Of complete signals; around zero where there is no intercept."""
-        if self.fit_intercept:
-            return Moments.of(X)
-        return Moments(float(len(X)), np.zeros(X.shape[1]), X.T @ X)
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,28 +75,32 @@ class CovarianceFit:
 class Measured:
     """Signals in units of ``unit``, in memory or as the moments of a few folds of them.
 
-    ``rows`` is a matrix whose columns are as far apart as those of the signals.
+    ``rows`` is a matrix whose columns are as far apart as those of the signals;
+    ``observed_together`` the share of the signals in which two nodes were both observed.
     """
 
     content: Array | list[Moments]
     unit: float
     rows: Array
     node_means: Array
+    observed_together: float = 1.0
 
     @classmethod
     def signals(cls, X: Array, fit_intercept: bool) -> Measured:
         """Of an array (M, N), NaN where nothing was observed."""
         means = node_means(X)
         unit = unit_of(X - means if fit_intercept else X)
-        return cls(X / unit, unit, X, means)
+        return cls(X / unit, unit, X / unit, means, observed_together(X))
 
     @classmethod
-    def moments(cls, parts: Sequence[Moments]) -> Measured:
+    def moments(cls, parts: Sequence[Moments], fit_intercept: bool) -> Measured:
         """Of moments, in the units of the signals."""
         both = reduce(add, parts)
-        unit = power_of_two(float(np.sqrt(np.trace(both.scatter) / both.count / len(both.mean))))
+        level = 0.0 if fit_intercept else float(np.linalg.norm(both.mean))
+        spread = float(np.sqrt(np.trace(both.scatter) / both.count))
+        unit = power_of_two(float(np.hypot(spread, level) / np.sqrt(len(both.mean))))
         scaled = [Moments(p.count, p.mean / unit, over_square(p.scatter, unit)) for p in parts]
-        lam, U = np.linalg.eigh(both.around(np.zeros_like(both.mean)))
+        lam, U = np.linalg.eigh(reduce(add, scaled).around(np.zeros_like(both.mean)))
         rows = np.sqrt(np.maximum(lam, 0.0))[:, None] * U.T
         return cls(scaled, unit, rows, both.mean)
 
@@ -112,11 +111,18 @@ class Measured:
         return fit_rows(settings, self.content)
 
 
+def observed_together(X: Array) -> float:
+    """The mean share of signals (M, N) in which a pair of nodes was observed; 1 without NaN."""
+    observed = (~np.isnan(X)).astype(np.float64)
+    shares = observed.T @ observed / len(X)
+    return float(shares[np.triu_indices(len(shares), 1)].mean())
+
+
 def fit_rows(settings: CovarianceSettings, X: Array) -> CovarianceFit:
     """Fit signals (M, N) in memory; NaN was not observed."""
     parts = np.array_split(X, min(N_FOLDS, len(X)))
     if not np.isnan(X).any():
-        return fit_moments(settings, [settings.moments_of(part) for part in parts])
+        return fit_moments(settings, [Moments.of(part) for part in parts])
     strength, table, interrupted = _choose(settings, len(parts), lambda: _row_folds(settings, X))
     location, C = _pilot(settings, X)
     fit, moments = _expectation_maximisation(settings, X, strength, location, C)
@@ -145,11 +151,12 @@ def _choose(
     held = len(settings.rhos) == 1 and len(settings.penalties) == 1
     if held:
         return Strength(settings.rhos[0], settings.penalties[0]), None, False
-    if n_folds < 2:
+    usable = [] if n_folds < 2 else folds()
+    if not usable:
         return _nearest(settings, GIVEN_FEW), None, False
     return choose_strength(
         settings.fitter,
-        folds(),
+        usable,
         settings.rhos,
         settings.penalties,
         n_jobs=settings.n_jobs,
@@ -173,31 +180,32 @@ def _moment_folds(settings: CovarianceSettings, parts: Sequence[Moments]) -> lis
         train = reduce(add, [part for m, part in enumerate(parts) if m != k])
         return Fold(train, judge, settings.fit_intercept)
 
-    return [fold(k) for k in range(len(parts))]
+    folds = [fold(k) for k in range(len(parts))]
+    return [fold for fold in folds if np.trace(fold.S) > STILL * len(fold.S)]
 
 
 def _row_folds(settings: CovarianceSettings, X: Array) -> list[Fold]:
     """Contiguous folds of signals with gaps; the moments of a fold are those its pilot expects."""
-
-    def fold(held_out: NDArray[np.intp]) -> Fold:
-        test, rest = X[held_out], np.delete(X, held_out, axis=0)
-
-        def judge(point: GaussianPoint, location: Array) -> float:
-            return -2.0 * float(log_likelihoods(test, location, point.covariance).mean())
-
-        train = moments_under(rest, *_pilot(settings, rest), settings.fit_intercept)
-        return Fold(train, judge, settings.fit_intercept)
-
-    return [fold(part) for part in np.array_split(np.arange(len(X)), min(N_FOLDS, len(X)))]
+    runs = np.array_split(np.arange(len(X)), min(N_FOLDS, len(X)))
+    return [
+        _row_fold(settings, X[run], rest)
+        for run in runs
+        if _varies(rest := np.delete(X, run, axis=0), settings.fit_intercept)
+    ]
 
 
-def moments_under(X: Array, location: Array, C: Array, fit_intercept: bool) -> Moments:
-    """The moments of signals with gaps that a model expects."""
-    expected = expected_moments(X, location, C)
-    if fit_intercept:
-        return expected
-    zero = np.zeros_like(expected.mean)
-    return Moments(expected.count, zero, expected.count * expected.around(zero))
+def _row_fold(settings: CovarianceSettings, test: Array, rest: Array) -> Fold:
+    def judge(point: GaussianPoint, location: Array) -> float:
+        return -2.0 * float(log_likelihoods(test, location, point.covariance).mean())
+
+    train = expected_moments(rest, *_pilot(settings, rest))
+    return Fold(train, judge, settings.fit_intercept)
+
+
+def _varies(X: Array, fit_intercept: bool) -> bool:
+    """Whether signals in units of their root mean square differ by more than rounding."""
+    around = X - node_means(X) if fit_intercept else X
+    return bool(np.nansum(np.square(around)) > STILL * np.isfinite(X).sum())
 
 
 def _pilot(settings: CovarianceSettings, X: Array) -> tuple[Array, Array]:
@@ -213,7 +221,7 @@ def _pilot(settings: CovarianceSettings, X: Array) -> tuple[Array, Array]:
     rough = replace(settings.fitter, tol=1e-3, max_iter=10, report=None)
     x = None
     for _ in range(PILOT_ROUNDS):
-        moments = moments_under(X, mean, C, settings.fit_intercept)
+        moments = expected_moments(X, mean, C)
         mean = settings.location(moments)
         S = shrunk(moments.around(mean), PILOT)
         fit = rough.likeliest(S, rough.start(S, moments.count) if x is None else x)
@@ -235,8 +243,7 @@ def _fit(
     fitter = settings.fitter
     if kept is not None:
         S = shrunk(S, strength.rho)
-        done = replace(fitter, max_iter=0).likeliest(S, kept.arrays["likeliest"])
-        return fit_at(fitter, S, n_signals, strength, done)
+        return fit_at(fitter, S, n_signals, strength, fitter.at(S, kept.arrays["likeliest"]))
     pilot = shrunk(S, PILOT)
     likeliest = fitter.likeliest(pilot, fitter.start(pilot, n_signals))
     if likeliest.status is Status.INTERRUPTED:
@@ -251,22 +258,38 @@ def _expectation_maximisation(
     """Fit what is expected of the missing entries, until that changes nothing.
 
     Just after an expectation, the slope of the fit is that of the likelihood of what was
-    observed: once no step is needed there, the residual is that likelihood's own.
+    observed: once no step is needed there, the residual is that likelihood's own.  The level
+    moves by ``d`` in an expectation, which promises a fall of ``2 d^T C^-1 d``.
     """
-    moments = moments_under(X, location, C, settings.fit_intercept)
+    moments = expected_moments(X, location, C)
     S = moments.around(settings.location(moments))
     fit = _fit(settings, S, moments.count, strength, settings.keeper.within("fit"))
     for _ in range(EM_ROUNDS):
         if fit.status is not Status.CONVERGED:
             return fit, moments
-        location = settings.location(moments)
-        moments = moments_under(X, location, fit.point.covariance, settings.fit_intercept)
-        S = shrunk(moments.around(settings.location(moments)), strength.rho)
-        following = settings.fitter.refine(fit, S)
-        if following.n_iter == 0:
-            return replace(fit, point=following.point, residual=following.residual), moments
-        fit = replace(following, history=(*fit.history, *following.history[1:]))
-    return replace(fit, status=Status.MAX_ITER), moments
+        fit, moments, residual = _round(settings, X, strength, fit, moments)
+        if residual <= settings.fitter.tol:
+            return replace(fit, residual=residual), moments
+    return replace(fit, status=Status.MAX_ITER, residual=residual), moments
+
+
+def _round(
+    settings: CovarianceSettings, X: Array, strength: Strength, fit: GaussianFit, moments: Moments
+) -> tuple[GaussianFit, Moments, float]:
+    """An expectation, a maximisation, and the residual in between."""
+    before = settings.location(moments)
+    moments = expected_moments(X, before, fit.point.covariance)
+    location = settings.location(moments)
+    S = shrunk(moments.around(location), strength.rho)
+    moved = location - before
+    promised = 2.0 * float(moved @ fit.point.precision @ moved) / moved.size
+    here = replace(settings.fitter, max_iter=0, report=None).refine(fit, S)
+    # A few steps do: the next expectation moves what they head for.
+    following = replace(settings.fitter, max_iter=EM_STEPS).refine(fit, S)
+    if following.status is Status.MAX_ITER:
+        following = replace(following, status=Status.CONVERGED)
+    history = (*fit.history, *following.history[1:])
+    return replace(following, history=history), moments, here.residual + promised
 
 
 def _finish(
@@ -295,4 +318,6 @@ def _finish(
         quiet = replace(settings, fitter=replace(settings.fitter, report=None))
         S = moments.around(location)
         edges = _fit(quiet, S, moments.count, looser, settings.keeper.within("edges"))
+        if edges.status is Status.INTERRUPTED:
+            edges, status = fit, edges.status
     return CovarianceFit(fit, edges, status=status, **found)

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from heatgraph.graph import CandidateEdges, Graph
@@ -31,7 +33,7 @@ LEVEL = 0.05  # of the p-values of cut="significance", after the correction for 
 TEST_SHRINKAGE = 1e-6  # keeps a moment of few signals invertible, far below any noise
 
 
-class GaussianModelMixin:
+class GaussianModelMixin(TransformerMixin):  # which wraps the transform of this class only
     """The methods of a fitted model: sources, missing entries, likelihood, tests of edges."""
 
     covariance_: Array
@@ -39,6 +41,7 @@ class GaussianModelMixin:
     laplacian_: Array
     location_: Array
     n_features_in_: int
+    n_effective_: float
     n_signals_: float
     precision_: Array
     scales_: Array
@@ -81,7 +84,7 @@ class GaussianModelMixin:
         else:
             asked = np.stack(np.triu_indices(graph.n_nodes, 1), axis=1)
         with bounded_blas():
-            table = tests_of(fitter, second, self.n_signals_, graph, asked)
+            table = tests_of(fitter, second, self.n_effective_, graph, asked)
         labels: Any = range(graph.n_nodes) if graph.names is None else graph.names
         table.insert(0, "source", [labels[k] for k in asked[:, 0]])
         table.insert(1, "target", [labels[k] for k in asked[:, 1]])
@@ -96,9 +99,10 @@ class GaussianModelMixin:
         -------
         ndarray (n_signals, n_scales * n_nodes)
         """
+        check_is_fitted(self)
         filled = self._filled(check_signals(self, X, reset=False))
         white = (filled - self.location_) @ self.precision_
-        lam, U = np.linalg.eigh(self.laplacian_)
+        lam, U = self._modes()
         decay = self.source_variances_[:, None] * np.exp(-np.outer(self.scales_, lam))
         sources = np.einsum("mk,sk,nk->msn", white @ U, decay, U, optimize=True)
         return np.asarray(sources).reshape(len(filled), -1)
@@ -115,7 +119,7 @@ class GaussianModelMixin:
             raise ValueError(
                 f"H must be (n_signals, {S}, {N}) or (n_signals, {S * N}), got {sources.shape}."
             )
-        lam, U = np.linalg.eigh(self.laplacian_)
+        lam, U = self._modes()
         spectral = sources.reshape(-1, S, N) @ U
         diffused = np.einsum("msk,sk->mk", spectral, np.exp(-np.outer(self.scales_, lam))) @ U.T
         return np.asarray(diffused + self.location_)
@@ -133,6 +137,7 @@ class GaussianModelMixin:
             Whether to return the standard deviation of each filled entry too, 0 where it was
             observed.
         """
+        check_is_fitted(self)
         observations = check_signals(self, X, reset=False)
         filled, std = observations.copy(), np.zeros_like(observations)
         for part in condition(observations, self.location_, self.covariance_):
@@ -149,6 +154,12 @@ class GaussianModelMixin:
             filled[np.ix_(part.rows, part.missing)] = part.mean
         return filled
 
+    def _modes(self) -> tuple[Array, Array]:
+        """Eigenvalues and eigenvectors of the Laplacian, which may be stored as a sparse one."""
+        L: Any = self.laplacian_
+        lam, U = np.linalg.eigh(L.toarray() if sparse.issparse(L) else L)
+        return np.maximum(lam, 0.0), U
+
     def sample(self, n_signals: int = 1, random_state: Any = None) -> Array:
         """Draw signals from the model, (n_signals, n_nodes)."""
         check_is_fitted(self)
@@ -163,6 +174,11 @@ class GaussianModelMixin:
         check_is_fitted(self)
         observations = check_signals(self, X_test, reset=False)
         return float(log_likelihoods(observations, self.location_, self.covariance_).mean())
+
+    def get_precision(self) -> Array:
+        """``precision_``."""
+        check_is_fitted(self)
+        return self.precision_
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
         """``"node@scale1"``, ...: the columns of :meth:`transform`."""

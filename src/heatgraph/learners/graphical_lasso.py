@@ -13,11 +13,13 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from heatgraph.graph import CandidateEdges
+from heatgraph.learners.hidden import HiddenScoreMixin, as_given, fill_by_precision, node_means
 from heatgraph.learners.outcome import check_n_edges, store_graph, warn_of_status
 from heatgraph.learners.reporting import ReportMixin
 from heatgraph.learners.validation import (
     check_complete,
     check_number,
+    check_signals,
     node_names,
     over_square,
     per_square,
@@ -36,7 +38,7 @@ Array = NDArray[np.float64]
 SAME = 1e-12  # a standard deviation below this share of a column's size is rounding
 
 
-class GraphicalLassoGraph(ReportMixin, BaseEstimator):
+class GraphicalLassoGraph(HiddenScoreMixin, ReportMixin, BaseEstimator):
     r"""Read a graph from the sparse precision matrix of a Gaussian model.
 
     .. math::
@@ -74,6 +76,8 @@ class GraphicalLassoGraph(ReportMixin, BaseEstimator):
         The precision matrix, in the inverse squared units of ``X``.
     location_ : ndarray (n_nodes,)
         The mean signal.
+    node_means_ : ndarray (n_nodes,)
+        The mean of each node, which is ``location_``.
     objective_ : ndarray
         Its value after each iteration, of the signals divided by a power of two near their root
         mean square.
@@ -140,6 +144,7 @@ class GraphicalLassoGraph(ReportMixin, BaseEstimator):
         store_graph(self, candidates, w, names, n_edges)
         self.precision_ = over_square(model.precision_, unit)
         self.location_ = model.location_ * unit
+        self.node_means_ = node_means(observations)
         costs = np.reshape(model.costs_, (-1, 2))  # one pair, not a list of them, where alpha is 0
         self.objective_ = costs[:, 0].copy()
         self.residual_ = abs(float(costs[-1, 1]))
@@ -151,6 +156,24 @@ class GraphicalLassoGraph(ReportMixin, BaseEstimator):
             monitor(Progress(self.n_iter_, self.n_iter_, value, edges, self.residual_))
         warn_of_status(self)
         return self
+
+    def impute(self, X: Any) -> Any:
+        """``X`` with its NaN replaced by their mean given what was observed of the same signal.
+
+        Parameters
+        ----------
+        X : array-like or data frame (n_signals, n_nodes)
+            NaN marks an entry that was not observed.
+
+        Returns
+        -------
+        ndarray or data frame
+            As ``X`` is.  A signal of which nothing was observed gets ``location_``.
+        """
+        check_is_fitted(self)
+        observations = check_signals(self, X, reset=False)
+        precision = self.precision_ / np.abs(self.precision_).max()
+        return as_given(fill_by_precision(observations, self.location_, precision), X)
 
     def score(self, X: Any, y: Any = None) -> float:
         """The share of hidden entries' energy that the model predicts; 0 is predicting zero.

@@ -8,7 +8,6 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import TransformerMixin
 from sklearn.covariance import EmpiricalCovariance
 
 from heatgraph.distributed.moments import fold_moments
@@ -20,16 +19,17 @@ from heatgraph.learners.gaussian_fitting import (
     CovarianceFit,
     CovarianceSettings,
     Measured,
-    moments_under,
+    observed_together,
 )
 from heatgraph.learners.gaussian_model import GaussianModelMixin, significant_edges, tests_of
-from heatgraph.learners.hidden import HiddenScoreMixin, node_means
+from heatgraph.learners.hidden import HiddenScoreMixin
 from heatgraph.learners.outcome import check_n_edges, store_graph, warn_of_status
 from heatgraph.learners.parameters import edge_count, n_threads
 from heatgraph.learners.progress import Watch, watch_fit
 from heatgraph.learners.reporting import ReportMixin
 from heatgraph.learners.validation import (
     Names,
+    centre_nodes,
     check_choice,
     check_number,
     check_signals,
@@ -39,7 +39,7 @@ from heatgraph.learners.validation import (
     resolve_candidates,
     set_features,
 )
-from heatgraph.objective.moments import Moments
+from heatgraph.objective.moments import Moments, expected_moments
 from heatgraph.selection.cut import CUTS
 from heatgraph.selection.likelihood import PENALTIES, SHRINKAGES, Strength
 from heatgraph.solvers.gaussian import GaussianFitter
@@ -52,12 +52,11 @@ __all__ = ["HeatCovariance"]
 
 Array = NDArray[np.float64]
 
+IN_RANGE = (1e-140, 1e150)  # sizes of values whose variances, and their inverses, are finite
 CUT_RULE = "typical"  # that cut="auto" stands for
 
 
-class HeatCovariance(
-    GaussianModelMixin, HiddenScoreMixin, ReportMixin, TransformerMixin, EmpiricalCovariance
-):
+class HeatCovariance(GaussianModelMixin, HiddenScoreMixin, ReportMixin, EmpiricalCovariance):
     r"""Learn a covariance whose structure is heat on a graph, by maximum likelihood.
 
     Signals are ``x = u + sum_s exp(-tau_s L) h_s + eps`` with heat ``h_s ~ N(0, v_s I)`` that is
@@ -87,7 +86,8 @@ class HeatCovariance(
         The pairs that may be edges: None or "all", a number of nearest neighbours, an edge list,
         a mask, a Graph.
     n_edges : int or str, optional
-        Keep this many edges in ``graph_``, or a multiple of the nodes such as "4N".
+        Keep this many edges in ``graph_``, or a multiple of the nodes such as "4N"; fewer where
+        fewer were learned.
     cut : {"auto", "typical", "mixture", "otsu", "significance"} or float
         The smallest weight that ``graph_`` keeps, or the rule that finds it (see
         :class:`LearnHeat`); "auto" is "typical".  "significance" keeps the edges whose p-value is
@@ -138,19 +138,27 @@ class HeatCovariance(
     selection_ : DataFrame or None
         What was tried: the held-out log-likelihood per signal.
     objective_ : ndarray
-        Its history, the start first, of the signals in units of their root mean square.
+        Its history in the last stage of the fit, the start first, of the signals in units of
+        their root mean square.  Without the penalty where ``relaxed_``.  Where entries are
+        missing, what is expected of them changes on the way, and the history need not fall.
     status_ : str
-        "converged", "max_iter", "stalled" or "interrupted".
+        "converged", "max_iter", "stalled" or "interrupted": how the fit of ``weights_`` ended.
     residual_ : float
-        Fall of the objective, per node, that a step still promises.
+        Fall of the objective, per node, that a step scaled by the information of each parameter
+        still promises.  Where entries are missing, of the likelihood of what was observed.
     n_iter_ : int
         Iterations of the last stage of the fit.
     n_signals_ : float
         How many signals were seen; with ``decay`` what they count for.
+    n_effective_ : float
+        What they count for in tests of edges: ``n_signals_`` times the share of signals in which
+        a pair of nodes was observed together, 1 where nothing is missing.
     second_moment_ : ndarray (n_nodes, n_nodes)
         ``S``, all that is kept of the signals.
     node_means_ : ndarray (n_nodes,)
         The mean of what was observed of each node.
+    comparison_ : ModelComparison or None
+        How :func:`heatgraph.learn` came to keep this model.
 
     Examples
     --------
@@ -212,10 +220,11 @@ class HeatCovariance(
         """
         names = node_names(X)
         if is_dask(X):
-            parts = fold_moments(X, N_FOLDS, bool(self.fit_intercept))
+            parts = fold_moments(X, N_FOLDS)
             set_features(self, len(parts[0].mean), names)
             content = np.stack([part.scatter for part in parts])
-            return self._run(Measured.moments(parts), names, monitor, content)
+            measured = Measured.moments(parts, bool(self.fit_intercept))
+            return self._run(measured, names, monitor, content)
         observations = check_signals(self, X, reset=True)
         self._check_observed(observations, names)
         measured = Measured.signals(observations, bool(self.fit_intercept))
@@ -224,28 +233,37 @@ class HeatCovariance(
     def partial_fit(self, X: Any, y: Any = None) -> Self:
         """Learn from further signals; earlier ones count ``decay`` times as much as before.
 
-        Shrinkage and penalty are those of the first call, where they are chosen; shrinkage then
-        falls in proportion to the number of signals.
+        Shrinkage and penalty are those that the first call chose; a shrinkage that was chosen
+        then falls as the number of signals grows, inversely to it.
         """
-        if not hasattr(self, "second_moment_"):
-            return self.fit(X)
         decay = check_number("decay", self.decay, strict=True)
         if decay > 1.0:
             raise ValueError(f"decay must be at most 1, got {self.decay!r}.")
+        if not hasattr(self, "second_moment_"):
+            return self.fit(X)
         names = self.weights_.names
         if is_dask(X):
-            further = fold_moments(X, 1, bool(self.fit_intercept))[0]
+            further, together = fold_moments(X, 1)[0], 1.0
         else:
             observations = check_signals(self, X, reset=False)
-            further = moments_under(
-                observations, self.location_, self.covariance_, bool(self.fit_intercept)
-            )
-        seen = Moments(self.n_signals_, self.location_, self.n_signals_ * self.second_moment_)
+            further = expected_moments(observations, self.location_, self.covariance_)
+            together = observed_together(observations)
+        mean = self.location_ if self.fit_intercept else self.node_means_
+        apart = mean - self.location_
+        scatter = self.n_signals_ * (self.second_moment_ - np.outer(apart, apart))
+        seen = Moments(self.n_signals_, mean, scatter)
         both = seen.decayed(decay) + further
-        rho = min(self.shrinkage_, self.shrinkage_ * self.n_signals_ / both.count)
+        rho = self.shrinkage_
+        if isinstance(self.shrinkage, str):
+            rho *= min(1.0, self.n_signals_ / both.count)
+        effective = decay * self.n_effective_ + together * further.count
         strength = Strength(rho, self.penalty_, self.relaxed_)
         chosen = self.selection_
-        self._run(Measured.moments([both]), names, None, None, strength=strength)
+        measured = replace(
+            Measured.moments([both], bool(self.fit_intercept)),
+            observed_together=effective / both.count,
+        )
+        self._run(measured, names, None, None, strength=strength)
         self.selection_ = chosen
         return self
 
@@ -264,11 +282,13 @@ class HeatCovariance(
         n_jobs = n_threads(self.n_jobs)
         watched = watch_fit(self.verbose, monitor)
         with kept_in(path, belongs) as keeper, watched as watch, bounded_blas(self.n_features_in_):
+            _check_range(signals.unit)
             candidates = resolve_candidates(self.candidates, signals.rows, names)
             n_edges = check_n_edges(edge_count(self.n_edges, candidates.n_nodes), candidates)
             settings = replace(self._settings(candidates, watch, keeper), n_jobs=n_jobs)
             fit = signals.fit(settings, strength)
             self.node_means_ = signals.node_means
+            self.n_effective_ = float(fit.moments.count * signals.observed_together)
             self._store(settings, fit, signals.unit, names, n_edges)
         warn_of_status(self)
         self._warn_of_graph()
@@ -334,6 +354,7 @@ class HeatCovariance(
         self.shrinkage_, self.penalty_ = float(found.strength.rho), float(found.strength.c)
         self.relaxed_ = bool(found.strength.relaxed)
         self.selection_ = found.selection
+        self.comparison_ = None
         self.objective_ = np.array(found.fit.history)
         self.status_, self.residual_ = found.status, float(found.fit.residual)
         self.n_iter_ = found.fit.n_iter
@@ -348,7 +369,10 @@ class HeatCovariance(
         n_edges: int | None,
     ) -> None:
         """``graph_``: the edges that stand out, with the confidence in each."""
-        pairs, w = found.edges.point.problem.candidates, found.edges.point.w
+        point = found.edges.point
+        if n_edges is not None and np.count_nonzero(point.w) < n_edges:
+            point = found.fit.point  # which has more of them, most often
+        pairs, w = point.problem.candidates, point.w
         total = float(w.sum())
         w = w * (0.5 * pairs.n_nodes / total) if total > 0.0 else w
         kept = np.flatnonzero(w > 0.0)
@@ -363,20 +387,22 @@ class HeatCovariance(
             self.cut_ = CUTS[rule](w) if isinstance(rule, str) else float(rule)
             graph = graph.cut(weight=self.cut_)
         elif graph.n_edges:
-            graph = significant_edges(settings.fitter, second, found.moments.count, graph)
+            graph = significant_edges(settings.fitter, second, self.n_effective_, graph)
         self.graph_ = graph
         if graph.n_edges and found.status is not Status.INTERRUPTED:
-            tests = tests_of(settings.fitter, second, found.moments.count, graph, graph.edges)
+            tests = tests_of(settings.fitter, second, self.n_effective_, graph, graph.edges)
             self.graph_ = Graph(
                 graph.edges, graph.weights, graph.n_nodes, names, 1.0 - tests["p_value"].to_numpy()
             )
 
     def _check_observed(self, X: Array, names: Names) -> None:
         observed = ~np.isnan(X)
-        around = X - node_means(X) if self.fit_intercept else X
+        around = centre_nodes(X)[1] if self.fit_intercept else X
         if not np.nanmax(np.abs(around), initial=0.0) > 0.0:
             seen = "no entry was observed" if not observed.any() else "no node varies"
-            hint = " One signal is its own mean: pass fit_intercept=False." if len(X) == 1 else ""
+            hint = (
+                " X is one sample, its own mean: pass fit_intercept=False." if len(X) == 1 else ""
+            )
             raise ValueError(
                 f"X holds no signal: {seen}. A graph can only be learned from signals that "
                 f"vary.{hint}"
@@ -409,6 +435,15 @@ class HeatCovariance(
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         return tags
+
+
+def _check_range(unit: float) -> None:
+    """A covariance is in squares of the units of ``X``."""
+    if not IN_RANGE[0] < unit < IN_RANGE[1]:
+        raise ValueError(
+            f"X: its values vary by about {unit:.0e}, so that variances leave the range of "
+            f"floating point; multiply X by {1.0 / unit:.0e}."
+        )
 
 
 def _strengths(name: str, value: Any, choices: tuple[float, ...]) -> tuple[float, ...]:

@@ -9,11 +9,19 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from heatgraph.learners.validation import check_signals
+from heatgraph.learners.validation import check_signals, unit_of
 from heatgraph.objective.heat import Signals
 from heatgraph.selection.masked import hide_entries
 
-__all__ = ["HIDDEN_SHARE", "HiddenScoreMixin", "as_given", "fill_by_precision", "node_means"]
+__all__ = [
+    "HIDDEN_SHARE",
+    "HiddenScoreMixin",
+    "as_given",
+    "fill_by_precision",
+    "hidden_errors",
+    "node_means",
+    "which_hidden",
+]
 
 Array = NDArray[np.float64]
 
@@ -47,16 +55,33 @@ class HiddenScoreMixin:
         if np.isnan(observations).all():
             raise ValueError("X: no entry was observed, so there is nothing to predict.")
         rng = np.random.default_rng(random_state)
-        hidden = hide_entries(Signals.from_missing(observations.T), HIDDEN_SHARE, rng).hidden.T
-        visible = np.where(hidden, np.nan, observations)
-        names = getattr(self, "feature_names_in_", None)
-        given = visible if names is None else pd.DataFrame(visible, columns=names)
-        predicted = np.asarray(self.impute(given))  # type: ignore[attr-defined]
-        size = float(np.abs(observations[hidden]).max(initial=0.0)) or 1.0
-        truth, guess = observations[hidden] / size, predicted[hidden] / size
-        means = np.broadcast_to(self.node_means_, hidden.shape)[hidden] / size  # type: ignore[attr-defined]
-        total = float(np.square(truth - means).sum())
-        return 1.0 - float(np.square(truth - guess).sum()) / total if total > 0.0 else 0.0
+        hidden = which_hidden(observations, rng)
+        error, total = hidden_errors(self, observations, hidden, unit_of(observations))
+        return 1.0 - float(error.sum()) / float(total.sum()) if total.any() else 0.0
+
+
+def which_hidden(X: Array, rng: np.random.Generator) -> NDArray[np.bool_]:
+    """The entries of ``X`` (M, N) to hide: the same ones whatever the estimator."""
+    return np.ascontiguousarray(hide_entries(Signals.from_missing(X.T), HIDDEN_SHARE, rng).hidden.T)
+
+
+def hidden_errors(
+    model: Any, X: Array, hidden: NDArray[np.bool_], unit: float
+) -> tuple[Array, Array]:
+    """What a model misses of the hidden entries of each signal, and what the node means miss.
+
+    Sums of squares, (M,) each, of entries in units of ``unit``, which keeps them in range.
+    """
+    error, total = np.zeros(len(X)), np.zeros(len(X))
+    rows = np.flatnonzero(hidden.any(axis=1))
+    visible = np.where(hidden, np.nan, X)[rows]
+    names = getattr(model, "feature_names_in_", None)
+    predicted = model.impute(visible if names is None else pd.DataFrame(visible, columns=names))
+    truth = X[rows] / unit
+    for sums, guess in ((error, np.asarray(predicted)), (total, model.node_means_)):
+        missed = np.where(hidden[rows], truth - guess / unit, 0.0)
+        sums[rows] = np.einsum("mn,mn->m", missed, missed)
+    return error, total
 
 
 def node_means(X: Array) -> Array:

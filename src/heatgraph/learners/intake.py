@@ -19,6 +19,7 @@ from heatgraph.distributed.reading import (
     signals_of,
 )
 from heatgraph.distributed.signals import DaskSignals
+from heatgraph.learners.hidden import node_means
 from heatgraph.learners.parameters import n_threads
 from heatgraph.learners.validation import (
     Names,
@@ -42,13 +43,15 @@ class Intake:
 
     Where a level is to be fitted, they are the signals around the mean of each node, ``level``: so
     nothing but the level depends on what it is.  ``content`` is what a checkpoint knows them by;
-    ``rows`` are the signals as a Dask array; ``dtype`` is the precision they came in.
+    ``rows`` are the signals as a Dask array; ``dtype`` is the precision they came in;
+    ``node_means`` are the means of what was observed, in the units of the caller.
     """
 
     signals: Array | DaskSignals
     unit: float
     names: Names
     content: Any
+    node_means: Array
     rows: Any = None
     dtype: Any = np.float64
     level: Array | float = 0.0
@@ -73,11 +76,12 @@ def take_in(estimator: Any, X: Any) -> Iterator[Intake]:
         single = getattr(X, "dtype", None) == np.float32
         dtype = np.float32 if single else np.float64
         given = observations.astype(dtype, copy=False)
+        means = node_means(observations)
         level: Array | float = 0.0
         if estimator.fit_intercept:
             level, observations = centre_nodes(observations)
         unit = unit_of(observations)
-        yield Intake(observations / unit, unit, names, given, dtype=dtype, level=level)
+        yield Intake(observations / unit, unit, names, given, means, dtype=dtype, level=level)
         return
     with cluster_client(n_threads(estimator.n_jobs)) as client:
         rows = as_array(X)
@@ -88,6 +92,6 @@ def take_in(estimator: Any, X: Any) -> Iterator[Intake]:
         signals = signals_of(rows, X, facts, unit, client)
         content = (rows.shape, facts.top, facts.checksum, n_observed)
         try:
-            yield Intake(signals, unit, names, content, rows)
+            yield Intake(signals, unit, names, content, facts.node_means, rows)
         finally:
             signals.close()

@@ -17,6 +17,7 @@ from heatgraph.graph import Graph
 from heatgraph.learners.cautions import warn_of_fit
 from heatgraph.learners.checkpoint import fingerprint, kept_in
 from heatgraph.learners.fitting import Fit, fit_heat, mean_around, refit_resamples
+from heatgraph.learners.hidden import HiddenScoreMixin, as_given
 from heatgraph.learners.intake import Intake, take_in
 from heatgraph.learners.large import LargeModel, large_sources
 from heatgraph.learners.model import DenseModel
@@ -49,7 +50,7 @@ Array = NDArray[np.float64]
 MERGED = 1e-2  # two scales this near, relatively, are one
 
 
-class LearnHeat(ReportMixin, TransformerMixin, BaseEstimator):
+class LearnHeat(HiddenScoreMixin, ReportMixin, TransformerMixin, BaseEstimator):
     r"""Learn the graph on which a few sources diffused into the signals.
 
     .. math::
@@ -153,6 +154,9 @@ class LearnHeat(ReportMixin, TransformerMixin, BaseEstimator):
         The level of each node; zeros unless ``fit_intercept``, and zero for a node that was never
         observed.  The residuals at each node have the mean 0, to 1e-6 or so of the size of the
         signals (with a warning where it is more than 1e-4).
+    node_means_ : ndarray (n_nodes,)
+        The mean of what was observed of each node, whether or not a level is learned: what
+        :meth:`score_hidden` compares with.
     objective_ : ndarray
         Its history, the start first and the final value last.  In the rounds of
         ``penalty="log"`` it is that of the round's tangent, which lies above; with
@@ -180,6 +184,8 @@ class LearnHeat(ReportMixin, TransformerMixin, BaseEstimator):
         less where that was seen to predict better.
     cut_ : float
         The weight at which ``graph_`` was cut.
+    comparison_ : ModelComparison or None
+        How :func:`heatgraph.learn` came to keep this model.
 
     Examples
     --------
@@ -314,6 +320,8 @@ class LearnHeat(ReportMixin, TransformerMixin, BaseEstimator):
         self.scales_, scale_of = _merge_scales(solution.tau)
         self.sources_ = given.sources(solution, scale_of)
         self.location_ = given.level + unit * level_of(solution, pairs.n_nodes)
+        self.node_means_ = given.node_means
+        self.comparison_ = None
         self.certificate_ = float("nan")
         if fit.large is not None:
             self.certificate_ = fit.large.gap
@@ -424,9 +432,7 @@ class LearnHeat(ReportMixin, TransformerMixin, BaseEstimator):
                 UserWarning,
                 stacklevel=2,
             )
-        if isinstance(X, pd.DataFrame):
-            return pd.DataFrame(filled, index=X.index, columns=X.columns)
-        return filled
+        return as_given(filled, X)
 
     def score(self, X: Any, y: Any = None) -> float:
         """The share of hidden entries' energy that the model predicts; 0 is predicting zero.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 
 from rich.console import Console
@@ -20,9 +21,20 @@ from rich.progress import (
 from heatgraph.solvers.result import Monitor, is_interrupt
 from heatgraph.solvers.result import Progress as Step
 
-__all__ = ["Watch", "progress_bars", "watch_fit"]
+__all__ = ["Watch", "progress_bars", "stage", "watch_fit"]
 
 EVERY = 10.0  # seconds between lines, where the output is no terminal
+STAGE: ContextVar[str] = ContextVar("stage", default="")
+
+
+@contextmanager
+def stage(name: str) -> Iterator[None]:
+    """Have the bars of fits in the block begin with the name of a stage."""
+    before = STAGE.set(f"{name}: ")
+    try:
+        yield
+    finally:
+        STAGE.reset(before)
 
 
 @dataclass(frozen=True)
@@ -93,16 +105,20 @@ Show = Callable[[str, int, int, str], None]
 
 
 def _watch(show: Show) -> Watch:
+    prefix = STAGE.get()
+
     def step(now: Step) -> None:
         show(
-            "learning",
+            f"{prefix}learning",
             now.iteration,
             now.max_iter,
             f"{now.iteration}/{now.max_iter}  objective {now.objective:.5g}  "
             f"{now.n_edges} edges  residual {now.residual:.1e}",
         )
 
-    return Watch(step, lambda done, of: show("choosing parameters", done, of, f"{done}/{of}"))
+    return Watch(
+        step, lambda done, of: show(f"{prefix}choosing parameters", done, of, f"{done}/{of}")
+    )
 
 
 def _lines(console: Console) -> Show:

@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from heatgraph.graph import CandidateEdges
+from heatgraph.learners.hidden import HiddenScoreMixin, as_given, fill_by_precision, node_means
 from heatgraph.learners.outcome import CUT, check_n_edges, store_graph, tell, warn_of_status
 from heatgraph.learners.progress import watch_fit
 from heatgraph.learners.reporting import ReportMixin
@@ -19,6 +20,7 @@ from heatgraph.learners.validation import (
     check_choice,
     check_complete,
     check_number,
+    check_signals,
     node_names,
     over_square,
     per_square,
@@ -52,7 +54,9 @@ ALONE = 0.1  # the spread for a single signal, where there is none to predict
 LOWEST, HIGHEST = 1e-5, 1e5  # between which the spread for a number of edges is sought
 
 
-class SmoothGraph(ReportMixin, OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+class SmoothGraph(
+    HiddenScoreMixin, ReportMixin, OneToOneFeatureMixin, TransformerMixin, BaseEstimator
+):
     r"""Learn the graph on which the signals, freed of noise, are smooth.
 
     .. math::
@@ -114,6 +118,8 @@ class SmoothGraph(ReportMixin, OneToOneFeatureMixin, TransformerMixin, BaseEstim
     n_iter_ : int
     beta_ : float
         The spread used.
+    node_means_ : ndarray (n_nodes,)
+        The mean of each node.
 
     Examples
     --------
@@ -171,6 +177,7 @@ class SmoothGraph(ReportMixin, OneToOneFeatureMixin, TransformerMixin, BaseEstim
             search = _Search(self, signals, candidates, watch.step)
             beta, fitted = search.run(self._given_beta(unit), n_edges, self.degree)
         store_graph(self, candidates, fitted.w, names, n_edges)
+        self.node_means_ = node_means(observations)
         self.beta_ = per_square(beta, unit)
         self.objective_ = per_square(fitted.objective, unit)
         self.status_ = fitted.status
@@ -199,6 +206,27 @@ class SmoothGraph(ReportMixin, OneToOneFeatureMixin, TransformerMixin, BaseEstim
         observations = check_complete(self, X, reset=False)
         A = np.eye(self.n_features_in_) + self.alpha * self.laplacian_
         return np.ascontiguousarray(solve(A, observations.T, assume_a="pos").T)
+
+    def impute(self, X: Any) -> Any:
+        """``X`` with its NaN replaced by the values that are smoothest on the graph.
+
+        Signals are taken around ``node_means_``.  The filled entries of ``x`` are those with the
+        least ``||x - y||^2 + alpha y^T L y`` over ``x`` and ``y``, given the observed ones.
+
+        Parameters
+        ----------
+        X : array-like or data frame (n_signals, n_nodes)
+            NaN marks an entry that was not observed.
+
+        Returns
+        -------
+        ndarray or data frame
+            As ``X`` is.  A signal of which nothing was observed gets ``node_means_``.
+        """
+        check_is_fitted(self)
+        observations = check_signals(self, X, reset=False)
+        form = smoothing_form(self.laplacian_, self.alpha)
+        return as_given(fill_by_precision(observations, self.node_means_, form), X)
 
     def score(self, X: Any, y: Any = None) -> float:
         """The share of hidden entries' energy that the model predicts; 0 is predicting zero.

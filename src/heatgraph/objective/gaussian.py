@@ -27,7 +27,8 @@ Array = NDArray[np.float64]
 
 NOISE_FLOOR = 1e-10  # of the mean variance: keeps the covariance invertible in double precision
 HEAVIEST = 50.0  # an edge as heavy, times its scale, makes two nodes one in double precision
-EDGES_AT_ONCE = 4096  # edges whose information is computed together: bounds the memory
+RANK_TOL = 1e-10  # of the largest eigenvalue: smaller ones do not enter the information
+LEAST_INFORMATION = 1e-30  # what a coordinate without any is given, to divide by
 
 
 def mean_variance(S: Array) -> float:
@@ -214,20 +215,29 @@ class GaussianPoint:
         return np.concatenate([in_w, self.spectral_slopes @ np.diag(K)])
 
     @cached_property
+    def curvature_terms(self) -> tuple[Array, Array]:
+        """``s`` (R,) and ``Q`` (R, N) with ``F_kl^2 / (f_k f_l) = sum_r s_r Q_rk Q_rl``.
+
+        The left side is a smooth function of two eigenvalues, so that about ten terms do.
+        """
+        s, Q = np.linalg.eigh(np.square(self.differences) * self.inverse_products)
+        large = np.abs(s) > RANK_TOL * np.abs(s).max()
+        return s[large], Q.T[large]
+
+    @cached_property
     def diagonal(self) -> Array:
         """The diagonal of ``F``.
 
-        With ``a = U^T (d_i - d_j)``, ``F_ee = sum_kl a_k^2 a_l^2 F_kl^2 / (f_k f_l)``.
+        With ``a = U^T (d_i - d_j)``, ``F_ee = sum_kl a_k^2 a_l^2 F_kl^2 / (f_k f_l)``, which is
+        ``sum_r s_r (a^T diag(Q_r) a)^2``.
         """
-        pairs = self.problem.candidates
-        W = np.square(self.differences) * self.inverse_products
-        in_w = np.empty(pairs.n_edges)
-        for first in range(0, pairs.n_edges, EDGES_AT_ONCE):
-            some = slice(first, first + EDGES_AT_ONCE)
-            A = np.square(self.U[pairs.i[some]] - self.U[pairs.j[some]])
-            in_w[some] = np.einsum("ek,ek->e", A @ W, A)
+        in_w = np.zeros(self.problem.n_edges)
+        for s, q in zip(*self.curvature_terms, strict=True):
+            in_w += s * np.square(self.problem.candidates.adjoint((self.U * q) @ self.U.T))
         others = np.square(self.spectral_slopes / self.f).sum(axis=1)
-        return np.concatenate([in_w, others])
+        # Below zero only by rounding, where the information vanishes.
+        diagonal: Array = np.maximum(np.concatenate([in_w, others]), LEAST_INFORMATION)
+        return diagonal
 
     @property
     def covariance(self) -> Array:

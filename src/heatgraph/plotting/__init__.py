@@ -3,7 +3,13 @@
 Every function draws on the axes given, or on a new figure, and returns the axes.
 """
 
-from heatgraph.plotting.curves import plot_convergence, plot_selection, plot_stretches, plot_weights
+from heatgraph.plotting.curves import (
+    plot_convergence,
+    plot_likelihood,
+    plot_selection,
+    plot_stretches,
+    plot_weights,
+)
 from heatgraph.plotting.graphs import plot_graph, plot_laplacians, plot_sources
 from heatgraph.plotting.layout import layout
 from heatgraph.plotting.maps import plot_map
@@ -13,6 +19,7 @@ __all__ = [
     "plot_convergence",
     "plot_graph",
     "plot_laplacians",
+    "plot_likelihood",
     "plot_map",
     "plot_selection",
     "plot_sources",

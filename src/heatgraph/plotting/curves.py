@@ -18,12 +18,15 @@ if TYPE_CHECKING:
 
 __all__ = [
     "chosen_row",
+    "chosen_strength",
     "chosen_stretch",
     "n_chosen",
     "plot_convergence",
+    "plot_likelihood",
     "plot_selection",
     "plot_stretches",
     "plot_weights",
+    "strength_lines",
 ]
 
 MOST_MISSED = 1.05  # that is shown, of the hidden energy: predicting zero misses 1
@@ -121,6 +124,77 @@ def plot_selection(
     return _labelled(ax, "alpha")
 
 
+def plot_likelihood(
+    selection: pd.DataFrame,
+    ax: Axes | None = None,
+    *,
+    shrinkage: float | None = None,
+    penalty: float | None = None,
+    relaxed: bool = False,
+) -> Axes:
+    """Draw how likely each shrinkage and penalty made the signals that were held out.
+
+    Parameters
+    ----------
+    selection : data frame
+        ``selection_`` of a fitted :class:`~heatgraph.HeatCovariance`.
+    ax : matplotlib axes, optional
+        Where to draw.
+    shrinkage, penalty, relaxed : optional
+        What was chosen, ``shrinkage_``, ``penalty_`` and ``relaxed_`` of the model: its place is
+        ringed.
+
+    Returns
+    -------
+    matplotlib axes
+        With a line for every penalty, over the shrinkage; bars are standard errors
+        over the blocks of signals held out.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> tried = pd.DataFrame({"shrinkage": [0.01, 0.1], "penalty": 2.0, "relaxed": 0,
+    ...                       "log_likelihood": [3.0, 2.0], "standard_error": 0.2})
+    >>> ax = plot_likelihood(tried, shrinkage=0.01, penalty=2.0)
+    >>> ax.get_ylabel(), ax.get_legend().texts[0].get_text()
+    ('held-out log-likelihood per signal', 'chosen')
+    """
+    ax = new_axes(6.0, 3.6) if ax is None else ax
+    for k, (label, rows) in enumerate(strength_lines(selection)):
+        _errors_along(ax, k, rows, ("shrinkage", "log_likelihood"), label)
+    if shrinkage is not None and penalty is not None:
+        row = chosen_strength(selection, shrinkage, penalty, relaxed)
+        _ring(ax, selection, row, "shrinkage", "log_likelihood")
+    tried = sorted(set(selection["shrinkage"]))
+    if tried[0] > 0.0:
+        ax.set_xscale("log")
+    ax.set_xticks(tried, [f"{value:.2g}" for value in tried])
+    ax.minorticks_off()
+    return _labelled(ax, "shrinkage", "held-out log-likelihood per signal")
+
+
+def strength_lines(selection: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
+    """What was tried, a line for every penalty, each with its name and by shrinkage."""
+    return [
+        (
+            f"penalty {size:.2g}" + (", then left out" if bool(relaxed) else ""),
+            rows.sort_values("shrinkage"),
+        )
+        for (relaxed, size), rows in selection.groupby(["relaxed", "penalty"])
+    ]
+
+
+def chosen_strength(
+    selection: pd.DataFrame, shrinkage: float, penalty: float, relaxed: bool
+) -> int | None:
+    """Which row of ``selection_`` of a HeatCovariance was chosen; None if none was."""
+    same = np.isclose(selection["shrinkage"], shrinkage, rtol=1e-9, atol=0.0)
+    same &= np.isclose(selection["penalty"], penalty, rtol=1e-9, atol=0.0)
+    same &= selection["relaxed"].astype(bool).to_numpy() == relaxed
+    found = np.flatnonzero(same)
+    return int(found[0]) if found.size else None
+
+
 def plot_stretches(
     stretches: pd.DataFrame,
     ax: Axes | None = None,
@@ -198,9 +272,16 @@ def _mark_beyond(ax: Axes, rows: pd.DataFrame, along: str, top: float) -> None:
 
 def _missed_along(ax: Axes, k: int, rows: pd.DataFrame, along: str, label: str) -> None:
     """The ``k``-th line: what was missed, with its standard error."""
+    _errors_along(ax, k, rows, (along, "missed"), label)
+
+
+def _errors_along(
+    ax: Axes, k: int, rows: pd.DataFrame, columns: tuple[str, str], label: str
+) -> None:
+    along, value = columns
     ax.errorbar(
         rows[along],
-        rows["missed"],
+        rows[value],
         yerr=rows["standard_error"],
         color=SEQUENCE[k % len(SEQUENCE)],
         marker=MARKERS[k % len(MARKERS)],
@@ -210,13 +291,15 @@ def _missed_along(ax: Axes, k: int, rows: pd.DataFrame, along: str, label: str) 
     )
 
 
-def _labelled(ax: Axes, along: str, *, above: bool = False) -> Axes:
+def _labelled(
+    ax: Axes, along: str, value: str = "share of hidden energy missed", *, above: bool = False
+) -> Axes:
     """Names of the axes, and a legend over them, where it covers nothing.
 
     It leaves room for values that are written ``above``.
     """
     ax.set_xlabel(along)
-    ax.set_ylabel("share of hidden energy missed")
+    ax.set_ylabel(value)
     ax.legend(
         loc="lower center",
         bbox_to_anchor=(0.5, 1.0),
@@ -271,13 +354,15 @@ def chosen_row(
     return int(found[np.argmin(selection["missed"].to_numpy()[found])]) if found.size else None
 
 
-def _ring(ax: Axes, tried: pd.DataFrame, row: int | None, along: str = "alpha") -> None:
+def _ring(
+    ax: Axes, tried: pd.DataFrame, row: int | None, along: str = "alpha", value: str = "missed"
+) -> None:
     if row is None:
         return
     place = tried.iloc[row]
     ax.scatter(
         [place[along]],
-        [place["missed"]],
+        [place[value]],
         s=190,
         facecolors="none",
         edgecolors=INK,

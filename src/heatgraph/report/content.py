@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 
 from heatgraph.graph import Graph
 from heatgraph.graph.convert import labels
+from heatgraph.learners import HeatCovariance
+from heatgraph.report.gaussian import Gap, gaps_of, with_graph
 from heatgraph.report.heat import Shown, reach, show_signals
 from heatgraph.report.places import Places
 
@@ -52,6 +54,9 @@ class Content:
     shown: Shown | None
     scales: Array | None
     reach: Sequence[Array]  # heat by distance in edges: a row a distance, columns low, mean, high
+    gaussian: bool = False  # heat released everywhere; confidence is one minus a p-value
+    gaps: Sequence[Gap] = ()  # of the signals, the first of them
+    n_gaps: int = 0
 
 
 def gather(
@@ -62,17 +67,23 @@ def gather(
     learned: Graph = getattr(model, "weights_", graph)
     order, borders = by_community(graph)
     scales = getattr(model, "scales_", None)
+    gaussian = isinstance(model, HeatCovariance)
+    gaps, n_gaps = gaps_of(model, signals)
+    cut = getattr(model, "cut_", None)  # NaN where edges were chosen by their p-values
     return Content(
         graph=graph,
         names=tuple(str(name) for name in labels(graph)),
         places=places,
-        edges=heaviest(graph, learned),
-        cut=getattr(model, "cut_", None),
+        edges=heaviest(graph, with_graph(graph, learned) if gaussian else learned),
+        cut=None if cut is None or not np.isfinite(cut) else float(cut),
         order=order,
         borders=borders,
         shown=show_signals(model, learned, signals, sources, labels_of_signals),
         scales=None if scales is None else np.asarray(scales, dtype=np.float64),
         reach=[] if scales is None else reach(graph, learned, scales),
+        gaussian=gaussian,
+        gaps=gaps,
+        n_gaps=n_gaps,
     )
 
 

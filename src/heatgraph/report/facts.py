@@ -17,7 +17,8 @@ __all__ = ["cautions", "lead", "omissions", "parameters", "story", "what_was_run
 
 COLLAPSED = 1e-2  # a scale below this moves no heat
 POOR = 0.5  # a fit that explains less than this of the signals is worth a word
-RESULTS = ("alpha_", "beta_", "penalty_", "eps_", "cut_")  # that a fit may have chosen
+# What a fit may have chosen.
+RESULTS = ("alpha_", "beta_", "shrinkage_", "penalty_", "eps_", "noise_variance_", "cut_")
 
 
 def lead(model: Any, content: Content) -> str:
@@ -30,8 +31,9 @@ def lead(model: Any, content: Content) -> str:
         return f"A graph of {text}."
     text = f"A graph of {text}, learned by {type(model).__name__}"
     sources = getattr(model, "sources_", None)
-    if sources is not None and len(sources):
-        text += f" from {_count(len(sources), 'signal')}"
+    n_signals = int(getattr(model, "n_signals_", 0 if sources is None else len(sources)))
+    if n_signals:
+        text += f" from {_count(n_signals, 'signal')}"
     return text + "."
 
 
@@ -41,6 +43,11 @@ def story(content: Content) -> str:
         return ""
     times = _list([f"{tau:.3g}" for tau in content.scales])
     which = f"the time {times}" if content.scales.size == 1 else f"one of the times {times}"
+    if content.gaussian:
+        return (
+            "In its words: heat was released at every node, at random, and spread along the edges, "
+            f"faster along heavy ones, for {which}; then it was measured at the nodes, with noise."
+        )
     return (
         "In its words: heat started at a few nodes, the sources, and spread along the edges, "
         f"faster along heavy ones, for {which}; then it was measured at the nodes."
@@ -56,7 +63,7 @@ def cautions(model: Any, content: Content) -> list[str]:
     selection = getattr(model, "selection_", None)
     if getattr(model, "stretches_", None) is not None:
         selection = model.stretches_
-    if selection is not None and len(selection):
+    if selection is not None and len(selection) and "missed" in selection:
         best = selection.loc[selection["missed"].idxmin()]
         if best["missed"] + 2.0 * best["standard_error"] >= 1.0:
             found.append(
@@ -68,6 +75,14 @@ def cautions(model: Any, content: Content) -> list[str]:
             "A scale fell to zero, where heat stays at one node and any signal is explained "
             "without a graph."
         )
+    comparison = getattr(model, "comparison_", None)
+    if comparison is not None and comparison.is_complete:
+        missed, error = comparison.missed(comparison.kept)
+        if missed + 2.0 * error >= 1.0:
+            found.append(
+                "Neither model predicted hidden values better than the mean of each node does: "
+                "these signals show no diffusion on a graph. Do not trust the edges."
+            )
     alone = np.flatnonzero(content.graph.degrees() == 0)
     if alone.size and content.graph.n_nodes > 1:
         names = [content.names[k] for k in alone[:5]]
@@ -122,10 +137,15 @@ def what_was_run(model: Any, content: Content) -> Rows:
             if key != "verbose" and not _same(value, usual[key])
         ]
         rows += [
-            (f"{k[:-1]}, used", _short(getattr(model, k))) for k in RESULTS if hasattr(model, k)
+            (f"{k[:-1].replace('_', ' ')}, used", _short(getattr(model, k)))
+            for k in RESULTS
+            if hasattr(model, k)
         ]
         if content.scales is not None:
             rows.append(("scales, used", _list([f"{tau:.4g}" for tau in content.scales])))
+        if content.gaussian:
+            variances = [f"{variance:.4g}" for variance in model.source_variances_]
+            rows.append(("source variances, used", _list(variances)))
         rows += [
             ("status", str(model.status_)),
             ("iterations", str(model.n_iter_)),

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from bokeh.models import (
     BasicTicker,
     ColorBar,
@@ -22,10 +21,10 @@ from bokeh.models import (
 from bokeh.plotting import figure
 from numpy.typing import NDArray
 
-from heatgraph.plotting.curves import chosen_row, n_chosen
 from heatgraph.plotting.style import BLUE, SEQUENCE, VERMILION, shortened
 from heatgraph.report.canvas import new_figure, put_legend, tag
 from heatgraph.report.content import Content
+from heatgraph.report.curves import MARKERS, convergence, likelihood, selection
 from heatgraph.report.places import Places
 
 __all__ = ["MAX_NAMED", "pictures"]
@@ -55,10 +54,11 @@ def pictures(model: Any, content: Content) -> dict[str, figure]:
         drawn["reach"] = _reach(content.reach, content.scales)
     history = np.asarray(getattr(model, "objective_", []), dtype=np.float64)
     if history.size > 1:
-        drawn["convergence"] = _convergence(history)
-    selection = getattr(model, "selection_", None)
-    if selection is not None and len(selection):
-        drawn["selection"] = _selection(selection, model)
+        drawn["convergence"] = convergence(history)
+    tried = getattr(model, "selection_", None)
+    if tried is not None and len(tried):
+        draw = likelihood if content.gaussian else selection
+        drawn["selection"] = draw(tried, model)
     return drawn
 
 
@@ -143,7 +143,8 @@ def _graph(content: Content, edges: ColumnDataSource) -> figure:
 
 
 def _edge_tip(content: Content) -> list[tuple[str, str]]:
-    measured = [] if content.edges.confidence is None else [("found", "@found")]
+    title = "p-value" if content.gaussian else "found"
+    measured = [] if content.edges.confidence is None else [(title, "@found")]
     return [*EDGE_TIP, *measured]
 
 
@@ -331,66 +332,5 @@ def _reach(curves: Sequence[Array], scales: Any) -> figure:
             legend_label=f"time {tau:.3g}",
         )
     made.xaxis.ticker = FixedTicker(ticks=list(range(max(len(curve) for curve in curves))))
-    put_legend(made)
-    return made
-
-
-# As the rings on the graph: a shape a scale.
-MARKERS = ("circle", "square", "diamond", "triangle", "inverted_triangle", "hex", "star", "plus")
-
-
-def _convergence(history: Array) -> figure:
-    best = float(history.min())
-    above = history - best
-    shown = np.flatnonzero(above > 0.0)
-    log = shown.size > 1
-    made = new_figure(
-        "convergence",
-        280,
-        x_axis_label="iteration",
-        y_axis_label=f"objective above {best:.5g}" if log else "objective",
-        y_axis_type="log" if log else "linear",
-    )
-    x, y = (shown, above[shown]) if log else (np.arange(history.size), history)
-    made.line(x, y, line_color=BLUE, line_width=2)
-    made.scatter(x, y, color=BLUE, size=4)
-    return made
-
-
-def _selection(selection: pd.DataFrame, model: Any) -> figure:
-    made = new_figure(
-        "selection",
-        300,
-        x_axis_type="log" if selection["alpha"].min() > 0.0 else "linear",
-        x_axis_label="alpha, the price of a source",
-        y_axis_label="share of hidden values missed",
-    )
-    several = len(set(selection["n_scales"])) > 1
-    for k, ((size, beta), rows) in enumerate(selection.groupby(["n_scales", "beta"])):
-        path = rows.sort_values("alpha")
-        label = f"beta {beta:.2g}" + (f", {size} scales" if several else "")
-        colour = SEQUENCE[k % len(SEQUENCE)]
-        x, y = path["alpha"].to_numpy(), path["missed"].to_numpy()
-        error = path["standard_error"].to_numpy()
-        made.segment(x, y - error, x, y + error, line_color=colour, line_alpha=0.5)
-        made.line(x, y, line_color=colour, line_width=2, legend_label=label)
-        made.scatter(
-            x, y, marker=MARKERS[k % len(MARKERS)], size=7, color=colour, legend_label=label
-        )
-    alphas = sorted(set(selection["alpha"]))
-    made.xaxis.ticker = FixedTicker(ticks=alphas)
-    made.xaxis.major_label_overrides = {alpha: f"{alpha:.2g}" for alpha in alphas}
-    row = chosen_row(selection, model.alpha_, model.beta_, n_chosen(model))
-    if row is not None:
-        ring = made.scatter(
-            [selection["alpha"].iloc[row]],
-            [selection["missed"].iloc[row]],
-            size=18,
-            fill_color=None,
-            line_width=3,
-            line_color=VERMILION,
-            legend_label="chosen",
-        )
-        ring.level = "overlay"
     put_legend(made)
     return made

@@ -13,6 +13,8 @@ from scipy.sparse.linalg import expm_multiply
 
 from heatgraph.graph import Graph
 from heatgraph.kernels.dense import DenseHeat
+from heatgraph.learners import HeatCovariance
+from heatgraph.report.gaussian import mean_heat
 
 __all__ = ["Shown", "diffuse", "reach", "show_signals"]
 
@@ -30,7 +32,8 @@ class Shown:
 
     ``values`` is None where only the model is known, ``fit`` where it has none.  ``sources`` has
     the columns signal, scale, node, value.  ``explained`` is the share of the energy of the
-    observed values.  ``n_signals`` counts those not shown too.
+    observed values, around the level of the nodes where the model has one.  ``n_signals`` counts
+    those not shown too; ``rows`` are the numbers of those shown.
     """
 
     labels: tuple[str, ...]
@@ -39,6 +42,7 @@ class Shown:
     sources: Array
     explained: Array | None
     n_signals: int
+    rows: NDArray[np.intp]
 
 
 def show_signals(
@@ -60,19 +64,21 @@ def show_signals(
         return None
     rows = evenly(n_signals, max(1, MAX_VALUES // learned.n_nodes))
     values = None if values is None else values[rows]
-    H = _sources(model, signals, sources, rows)
-    fit = None
+    H, ringed = _sources(model, signals, sources, rows)
+    fit, level = None, np.zeros(learned.n_nodes)
     if H is not None:
-        fit = diffuse(learned, model.scales_, H)
+        level = np.asarray(getattr(model, "location_", level))
+        fit = diffuse(learned, model.scales_, H) + level
     elif values is not None and hasattr(model, "transform"):
         fit = np.asarray(model.transform(_rows(signals, rows)), dtype=np.float64)
     return Shown(
         _labels(names, signals, rows),
         values,
         fit,
-        _sparse(H),
-        None if values is None or fit is None else explained(values, fit),
+        _sparse(ringed),
+        None if values is None or fit is None else explained(values - level, fit - level),
         n_signals,
+        rows,
     )
 
 
@@ -145,12 +151,19 @@ def _rows(signals: Any, rows: NDArray[np.intp]) -> Any:
     return signals.iloc[rows] if hasattr(signals, "iloc") else np.asarray(signals)[rows]
 
 
-def _sources(model: Any, signals: Any, sources: Any, rows: NDArray[np.intp]) -> Array | None:
+def _sources(
+    model: Any, signals: Any, sources: Any, rows: NDArray[np.intp]
+) -> tuple[Array | None, Array | None]:
+    """The sources of the signals shown, and those of them that are ringed."""
     if sources is not None:
-        return np.asarray(sources, dtype=np.float64)[rows]
+        H = np.asarray(sources, dtype=np.float64)[rows]
+        return H, H
+    if signals is not None and isinstance(model, HeatCovariance):
+        return mean_heat(model, _rows(signals, rows))
     if signals is None or not hasattr(model, "code"):
-        return None
-    return np.asarray(model.code(_rows(signals, rows)).sources, dtype=np.float64)
+        return None, None
+    H = np.asarray(model.code(_rows(signals, rows)).sources, dtype=np.float64)
+    return H, H
 
 
 def _sparse(H: Array | None) -> Array:

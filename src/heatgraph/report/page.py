@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import html
 import json
 import os
 from collections.abc import Iterable, Sequence
@@ -17,17 +16,17 @@ from string import Template
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from heatgraph.files import write_atomically
 from heatgraph.graph import Graph
-from heatgraph.plotting.curves import chosen_row, chosen_stretch, n_chosen
 from heatgraph.plotting.style import shortened
 from heatgraph.report import facts
 from heatgraph.report.content import Content, gather
+from heatgraph.report.markup import paragraphs, table, text
 from heatgraph.report.places import place
+from heatgraph.report.sections import sections
 
 __all__ = ["write_report"]
 
@@ -112,17 +111,17 @@ def _page(model: Any, content: Content, title: str) -> str:
     return Template(_part("page.html")).substitute(
         scripts,
         policy=POLICY.format(scripts=hashes),
-        title=_text(title),
+        title=text(title),
         style=_part("report.css"),
-        lead=_text(facts.lead(model, content)),
-        story=_paragraphs([told] if (told := facts.story(content)) else [], "hint"),
-        cautions=_paragraphs(facts.cautions(model, content), "caution"),
-        graph_hint=_text(_graph_hint(content)),
+        lead=text(facts.lead(model, content)),
+        story=paragraphs([told] if (told := facts.story(content)) else [], "hint"),
+        cautions=paragraphs(facts.cautions(model, content), "caution"),
+        graph_hint=text(_graph_hint(content)),
         signal_controls=_signal_controls(content),
         matrix_hint=_matrix_hint(content),
-        sections=_sections(model, figures),
+        sections=sections(model, content, figures["names"]),
         parameters=_parameters(model, content),
-        omissions=_paragraphs(facts.omissions(content), "hint"),
+        omissions=paragraphs(facts.omissions(content), "hint"),
         data=_json(_data(content)),
         pictures=_json(figures),
     )
@@ -147,26 +146,6 @@ def _json(value: Any) -> str:
     """JSON in which nothing can end the script element that holds it."""
     text = json.dumps(value, allow_nan=False, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
-
-
-def _text(text: str) -> str:
-    """Text as HTML, whatever it holds."""
-    return html.escape(text).encode("ascii", "xmlcharrefreplace").decode("ascii")
-
-
-def _paragraphs(texts: Sequence[str], kind: str) -> str:
-    return "\n".join(f'<p class="{kind}">{_text(text)}</p>' for text in texts)
-
-
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]], chosen: int | None = None) -> str:
-    def row(cells: Sequence[str], tag: str) -> str:
-        return "".join(f"<{tag}>{_text(cell)}</{tag}>" for cell in cells)
-
-    marks = ['<tr class="chosen">' if k == chosen else "<tr>" for k in range(len(rows))]
-    lines = [f"{m}{row(cells, 'td')}</tr>" for m, cells in zip(marks, rows, strict=True)]
-    return (
-        f"<table><thead><tr>{row(head, 'th')}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
-    )
 
 
 def _figures(model: Any, content: Content) -> dict[str, Any]:
@@ -218,73 +197,13 @@ def _signal_controls(content: Content) -> str:
     return Template(_part("signals.html")).substitute(options=listed)
 
 
-SECTIONS = {
-    "reach": (
-        "How far heat spreads",
-        "One unit of heat is released at a node: what arrives how many edges away, on average, "
-        "for each diffusion time that was learned. The bands hold four fifths of the nodes.",
-    ),
-    "convergence": (
-        "Convergence",
-        "How far the objective was above its best, step by step. It falls steeply where the "
-        "penalty of a new round is less on strong sources.",
-    ),
-    "selection": (
-        "How the parameters were chosen",
-        "Signals were held out and some of their values hidden. The less of the hidden values is "
-        "missed, the better; 1 is no better than predicting zero. Chosen is the sparsest choice "
-        "within one standard error of the best. Diffusion times that were learned along are then "
-        "stretched, where that misses less.",
-    ),
-}
-
-
-def _sections(model: Any, figures: dict[str, Any]) -> str:
-    parts = []
-    for name, (title, hint) in SECTIONS.items():
-        if name in figures["names"]:
-            more = _selection_table(model) if name == "selection" else ""
-            parts.append(
-                f'<section aria-labelledby="{name}-title"><h2 id="{name}-title">{title}</h2>'
-                f'<p class="hint">{hint}</p>'
-                f'<div id="{name}" class="picture" role="img" aria-label="{title}"></div>'
-                f"{more}</section>"
-            )
-    return "\n".join(parts)
-
-
 def _parameters(model: Any, content: Content) -> str:
-    told = _table(["", ""], facts.what_was_run(model, content))
+    told = table(["", ""], facts.what_was_run(model, content))
     rows = facts.parameters(model)
     if not rows:
         return told
-    every = _table(["parameter", "value"], rows)
+    every = table(["parameter", "value"], rows)
     return f"{told}<details><summary>All {len(rows)} parameters</summary>{every}</details>"
-
-
-def _selection_table(model: Any) -> str:
-    tried: pd.DataFrame = model.selection_
-    chosen = chosen_row(tried, model.alpha_, model.beta_, n_chosen(model))
-    tables = _tried(tried, chosen, f"All {len(tried)} that were tried")
-    then: pd.DataFrame | None = getattr(model, "stretches_", None)
-    if then is not None:
-        found = chosen_stretch(then, model.scales_[-1], model.beta_)
-        tables += _tried(then, found, f"All {len(then)} stretches of the diffusion times")
-    return tables
-
-
-def _tried(table: pd.DataFrame, chosen: int | None, summary: str) -> str:
-    rows = [
-        [f"{value:.3g}" if np.isfinite(value) else "" for value in row]
-        for row in table.to_numpy(dtype=np.float64).tolist()
-    ]
-    for k, row in enumerate(rows):
-        row.append("chosen" if k == chosen else "")
-    heads = [str(column).replace("_", " ") for column in table.columns]
-    return (
-        f"<details><summary>{summary}</summary>"
-        f'<div class="scroll" tabindex="0">{_table([*heads, ""], rows, chosen)}</div></details>'
-    )
 
 
 def _data(content: Content) -> dict[str, Any]:
@@ -318,8 +237,11 @@ def _data(content: Content) -> dict[str, Any]:
         # White is no heat, with one sign as with two.
         "positive": _palette("PuOr_r", 0.5, 1.0),
         "signed": _palette("PuOr_r", 0.0, 1.0),
+        "gaussian": content.gaussian,
         "invitation": "Choose a node above, or click a node or an edge in the picture.",
-        "unmeasured": "How certain it is was not measured; learning with n_bootstrap=50 would.",
+        "unmeasured": "It is not an edge of the graph, and has no p-value."
+        if content.gaussian
+        else "How certain it is was not measured; learning with n_bootstrap=50 would.",
     }
 
 

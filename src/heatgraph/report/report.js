@@ -32,7 +32,11 @@
     const row = (cells, tag) => make("tr", cells.map((cell, k) => make(tag, cell, { className: k ? "number" : "" })));
     return make("table", [make("thead", row(head, "th")), make("tbody", rows.map((cells) => row(cells, "td")))]);
   };
-  const certainty = (e) => (found && Number.isFinite(found[e]) ? `in ${percent(found[e])} of resamples` : "");
+  // Of a Gaussian model, one minus the p-value of the edge; else the share of resamples that have it.
+  const small = (p) => (p < 1e-4 ? "< 0.0001" : String(+p.toPrecision(2)));
+  const share = (v) => (!Number.isFinite(v) ? "" : data.gaussian ? small(1 - v) : percent(v));
+  const certainty = (e) => (found && share(found[e]) ? (data.gaussian ? share(found[e]) : `in ${share(found[e])} of resamples`) : "");
+  const shareTitle = data.gaussian ? "p-value" : "found in";
 
   await Bokeh.embed.embed_items(pictures.docs, pictures.items);
   const doc = Bokeh.documents[Bokeh.documents.length - 1];
@@ -138,7 +142,7 @@
       const says = `${labels[state.signal]} (${state.signal + 1} of ${labels.length})`;
       el("signal-says").textContent = says;
       el("signal").setAttribute("aria-valuetext", says);
-      const sum = scales.length ? plural(here.length, "source", "sources") : "";
+      const sum = !scales.length ? "" : data.gaussian ? "heat from every node, the strongest ringed" : plural(here.length, "source", "sources");
       const fit = data.explained ? `${percent(data.explained[state.signal])} of it explained` : "";
       el("fit-says").textContent = [sum, fit].filter(Boolean).join("; ");
       el("key").replaceChildren(...here.slice(0, 12).flatMap((k) => [
@@ -191,9 +195,9 @@
       const rows = near.slice(0, 40).map((e) => {
         const other = from[e] === k ? to[e] : from[e];
         const cells = [link(names[other], () => choose(other)), link(number(weight[e]), () => chooseEdge(e))];
-        return found ? [...cells, Number.isFinite(found[e]) ? percent(found[e]) : ""] : cells;
+        return found ? [...cells, share(found[e])] : cells;
       });
-      parts.push(table(found ? ["neighbour", "weight", "found in"] : ["neighbour", "weight"], rows));
+      parts.push(table(found ? ["neighbour", "weight", shareTitle] : ["neighbour", "weight"], rows));
       if (near.length > 40) parts.push(make("p", `… and ${near.length - 40} lighter ones.`));
     }
     return parts;
@@ -202,7 +206,7 @@
     const mine = [];
     sources[2].forEach((node, at) => node === k && mine.push(at));
     const signals = new Set(mine.map((at) => sources[0][at]));
-    const text = `A source of ${signals.size} of the ${plural(labels.length, "signal", "signals")} shown.`;
+    const text = `${data.gaussian ? "Among the strongest sources" : "A source"} of ${signals.size} of the ${plural(labels.length, "signal", "signals")} shown.`;
     mine.sort((a, b) => Math.abs(sources[3][b]) - Math.abs(sources[3][a]));
     const items = mine.slice(0, 5).map((at) => make("li", [
       link(labels[sources[0][at]], () => step(sources[0][at])),
@@ -212,7 +216,7 @@
   const aboutEdge = (e) => [
     make("h3", `${names[from[e]]} – ${names[to[e]]}`),
     make("p", `Weight ${number(weight[e])}, number ${total - e} of ${data.learned.toLocaleString("en")} by weight.`),
-    make("p", certainty(e) ? `Found ${certainty(e)}.` : data.unmeasured),
+    make("p", !certainty(e) ? data.unmeasured : data.gaussian ? `Its p-value: ${certainty(e)}.` : `Found ${certainty(e)}.`),
     make("p", [link(names[from[e]], () => choose(from[e])), " · ", link(names[to[e]], () => choose(to[e]))]),
   ];
   const choose = (k) => { Object.assign(state, { node: k, edge: null }); drawDetails(); };

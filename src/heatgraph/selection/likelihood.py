@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -21,11 +23,12 @@ __all__ = ["PENALTIES", "PILOT", "SHRINKAGES", "Fold", "Strength", "choose_stren
 Array = NDArray[np.float64]
 Report = Callable[[int, int], None]
 
-# Tried in this order.  The first is far more than any data needed, the last is almost none.
-SHRINKAGES = (0.3, 0.1, 0.03, 0.01, 1e-3, 1e-4, 1e-6)
+# In descending order.  The last is almost none.
+SHRINKAGES = (0.6, 0.3, 0.1, 0.03, 0.01, 1e-3, 1e-4, 1e-6)
 PENALTIES = (0.0, 1.0, 2.0, 3.0, 4.0)  # standard errors
 PILOT = 0.1  # the shrinkage of the likeliest fit that all others start from
-MIDDLE = 2.0  # the penalty at which shrinkages are tried
+MIDDLE = 2.0  # the penalty at which shrinkages are tried first
+FIRST = 0.3  # the shrinkage that they are tried from
 RELAXED = 3.0  # the penalty that always gets a chance to choose the edges and then go
 PATIENCE = 1  # a path of shrinkages ends after so many that were worse than the best
 ROUGH = 3e-3  # nats per node: to tell strengths apart, fits need not be better than this
@@ -67,7 +70,7 @@ class Fold:
 
 @dataclass(eq=False)
 class _Scores:
-    """Scores of strengths on every fold, and the likeliest fits that others start from."""
+    """Scores of strengths on every fold; all fits of a fold start from its pilot."""
 
     fitter: GaussianFitter
     folds: Sequence[Fold]
@@ -75,36 +78,48 @@ class _Scores:
     report: Report | None
     keeper: Keeper
     scores: dict[Strength, Array] = field(default_factory=dict)
-    starts: list[dict[float, Array]] = field(default_factory=list)
+    points: dict[Strength, Array] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        self.starts = [{} for _ in self.folds]
+    @cached_property
+    def pilots(self) -> Array:
+        """The likeliest points of the folds, well shrunk, (folds, parameters)."""
+        stage = self.keeper.within("pilots")
+        kept = stage.get()
+        if kept is None:
+            found = self._on_folds(_pilot, [()] * len(self.folds))
+            kept = Record(arrays={"x": np.array(found)})
+            stage.put(kept)
+        return kept.arrays["x"]
+
+    def _on_folds(self, work: Callable[..., Any], more: Sequence[tuple[Any, ...]]) -> list[Any]:
+        run = Parallel(n_jobs=min(self.n_jobs, len(self.folds)), prefer="threads")
+        jobs = zip(self.folds, more, strict=True)
+        return list(run(delayed(work)(self.fitter, fold, *given) for fold, given in jobs))
 
     def score(self, strength: Strength) -> float:
         """Mean over the folds; lower is better."""
         if strength not in self.scores:
-            self.scores[strength] = self._judge(strength)
+            self.scores[strength], self.points[strength] = self._judge(strength)
             if self.report is not None:
                 done = len(self.scores)
                 self.report(done, max(EXPECTED, done + 1))
         return float(self.scores[strength].mean())
 
-    def _judge(self, strength: Strength) -> Array:
+    def _judge(self, strength: Strength) -> tuple[Array, Array]:
         stage = self.keeper.within(f"strength {strength!r}")
         kept = stage.get()
-        if kept is not None:
-            for start, x in zip(self.starts, kept.arrays["x"], strict=True):
-                start[PILOT] = x
-            return kept.arrays["scores"]
-        found = Parallel(n_jobs=min(self.n_jobs, len(self.folds)), prefer="threads")(
-            delayed(_judge_fold)(self.fitter, fold, strength, start)
-            for fold, start in zip(self.folds, self.starts, strict=True)
-        )
-        scores = np.array([score for score, _ in found])
-        for start, (_, x) in zip(self.starts, found, strict=True):
-            start[PILOT] = x
-        stage.put(Record(arrays={"scores": scores, "x": np.array([x for _, x in found])}))
-        return scores
+        if kept is None:
+            # A relaxed fit goes on from the penalised one, where that was tried.
+            known = self.points.get(replace(strength, relaxed=False))
+            given = [
+                (strength, pilot, None if known is None else known[k])
+                for k, pilot in enumerate(self.pilots)
+            ]
+            found = self._on_folds(_judge_fold, given)
+            scores, points = (np.array(part) for part in zip(*found, strict=True))
+            kept = Record(arrays={"scores": scores, "x": points})
+            stage.put(kept)
+        return kept.arrays["scores"], kept.arrays["x"]
 
     @property
     def best(self) -> Strength:
@@ -124,20 +139,30 @@ def _standard_error(scores: Array) -> float:
     return float(scores.std(ddof=1) / np.sqrt(scores.size)) if scores.size > 1 else 0.0
 
 
-def _judge_fold(
-    fitter: GaussianFitter, fold: Fold, strength: Strength, starts: dict[float, Array]
-) -> tuple[float, Array]:
-    """The score on one fold, and the likeliest point at this shrinkage."""
-    pilot = starts.get(PILOT)
-    if pilot is None:
-        S = shrunk(fold.S, PILOT)
-        pilot = fitter.likeliest(S, fitter.start(S, fold.train.count)).x
-    S = shrunk(fold.S, strength.rho)
-    likeliest = replace(fitter, max_iter=0).likeliest(S, pilot)
-    fit = fit_at(fitter, S, fold.train.count, strength, likeliest)
+def _pilot(fitter: GaussianFitter, fold: Fold) -> Array:
+    S = shrunk(fold.S, PILOT)
+    fit = fitter.likeliest(S, fitter.start(S, fold.train.count))
     if fit.status is Status.INTERRUPTED:
         raise KeyboardInterrupt
-    return fold.judge(fit.point, fold.location), pilot
+    return fit.x
+
+
+def _judge_fold(
+    fitter: GaussianFitter, fold: Fold, strength: Strength, pilot: Array, sparse: Array | None
+) -> tuple[float, Array]:
+    """The score on one fold, and the point before it was relaxed."""
+    S, M = shrunk(fold.S, strength.rho), fold.train.count
+    before = replace(strength, relaxed=False)
+    if sparse is None:
+        fit = fit_at(fitter, S, M, before, fitter.at(S, pilot))
+    else:
+        fit = fitter.at(S, sparse)
+    x = fit.x
+    if strength.relaxed and fit.status is not Status.INTERRUPTED:
+        fit = fitter.relaxed(S, fit)
+    if fit.status is Status.INTERRUPTED:
+        raise KeyboardInterrupt
+    return fold.judge(fit.point, fold.location), x
 
 
 def fit_at(
@@ -167,8 +192,8 @@ def choose_strength(
     The last value is whether the user stopped the search: the best so far is then returned, or
     KeyboardInterrupt raised where there is none.
 
-    Shrinkages are tried in descending order, then penalties at the best of them; last, whether
-    the edges that a penalty leaves are better fitted without it.
+    Shrinkages are tried in descending order, then penalties at the best of them, and so on until
+    neither helps; last, whether the edges that a penalty leaves are better fitted without it.
     """
     rough = replace(fitter, tol=ROUGH, max_iter=ROUGH_ITER, report=None)
     search = _Scores(rough, folds, n_jobs, report, keeper)
@@ -183,8 +208,12 @@ def choose_strength(
 
 def _search(search: _Scores, rhos: Sequence[float], penalties: tuple[float, ...]) -> None:
     middle = min(penalties, key=lambda c: abs(c - MIDDLE))
-    _descend(search, [Strength(rho, middle) for rho in rhos])
-    _climb(search, [Strength(search.best.rho, c) for c in penalties], penalties.index(middle))
+    _descend(search, [Strength(rho, middle) for rho in rhos if rho <= FIRST or len(rhos) == 1])
+    before = None
+    while search.best != before:  # along one axis, then along the other, until neither helps
+        before = search.best
+        _climb(search, [Strength(before.rho, c) for c in penalties])
+        _climb(search, [Strength(rho, search.best.c) for rho in rhos])
     for c in {search.best.c, RELAXED}.intersection(penalties) - {0.0}:
         search.score(Strength(search.best.rho, c, relaxed=True))
 
@@ -200,12 +229,9 @@ def _descend(search: _Scores, path: Sequence[Strength]) -> None:
             return
 
 
-def _climb(search: _Scores, line: Sequence[Strength], k: int) -> None:
-    """From the k-th of a line go up while it gets better, then down if it did not."""
-    up = k
-    while up + 1 < len(line) and search.score(line[up + 1]) < search.score(line[up]):
-        up += 1
-    if up == k:
-        down = k
-        while down > 0 and search.score(line[down - 1]) < search.score(line[down]):
-            down -= 1
+def _climb(search: _Scores, line: Sequence[Strength]) -> None:
+    """From the best, which is on the line, go either way for as long as it gets better."""
+    for way in (line, line[::-1]):
+        k = way.index(search.best)
+        while k + 1 < len(way) and search.score(way[k + 1]) < search.score(way[k]):
+            k += 1

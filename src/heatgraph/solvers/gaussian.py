@@ -14,7 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from heatgraph.graph.candidates import CandidateEdges
-from heatgraph.objective.gaussian import GaussianHeat, GaussianPoint, LogPenalty, mean_variance
+from heatgraph.objective.gaussian import (
+    NOISE_FLOOR,
+    GaussianHeat,
+    GaussianPoint,
+    LogPenalty,
+    mean_variance,
+)
 from heatgraph.solvers.projected_newton import NewtonState, minimise_box
 from heatgraph.solvers.result import Status
 
@@ -24,7 +30,7 @@ Array = NDArray[np.float64]
 Report = Callable[[NewtonState], None]
 
 START_SHRINKAGE = (1e-3, 0.1)  # of the moment whose logarithm is taken: least, and without signals
-START_NOISE = 0.3  # of the smallest eigenvalue of that moment
+START_NOISE = 0.9  # of the smallest eigenvalue of that moment
 SCALE_RATIO = 0.5  # of one scale to the next larger, at the start
 RESTART_NOISE = 0.1  # of the mean variance: a second start for the noise, from above
 FLAT = 1e-8  # of the largest information: an edge with less is given this much
@@ -41,7 +47,7 @@ def shrunk(S: Array, rho: float) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class GaussianFit:
-    """The end of a fit: the point, how it ended, and the standard errors its penalty used."""
+    """The end of a fit: the point, how it ended, and the objective on the way."""
 
     point: GaussianPoint
     status: Status
@@ -54,7 +60,7 @@ class GaussianFit:
 
     @property
     def n_iter(self) -> int:
-        return len(self.history) - 1
+        return max(len(self.history) - 1, 0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,21 +77,28 @@ class GaussianFitter:
     report: Report | None = None
 
     def start(self, S: Array, n_signals: float) -> Array:
-        """Weights from the logarithm of the moment.
+        """Weights from the logarithm of the moment, from which most of the noise is taken.
 
-        Without noise ``C = v exp(-2 L)``, so ``L = (log v I - log C) / 2``: off the diagonal the
-        weights are half the entries of ``log C``, and ``log v`` is the mean of its row sums.
+        ``C - sigma2 I = v exp(-2 L)``, so ``L = (log v I - log(C - sigma2 I)) / 2``: off the
+        diagonal the weights are half the entries of the logarithm, and ``log v`` is the mean of
+        its row sums.  A start with less noise has lighter weights and often ends in a worse
+        optimum, without noise.
         """
         N = len(S)
         least, most = START_SHRINKAGE
         lam, U = np.linalg.eigh(shrunk(S, max(least, most * N / (N + n_signals))))
-        lam = np.maximum(lam, np.finfo(float).tiny)
+        noise = START_NOISE * max(float(lam[0]), NOISE_FLOOR * mean_variance(S))
+        lam = np.maximum(lam - noise, (1.0 - START_NOISE) * noise)
         logarithm = (U * np.log(lam)) @ U.T
         w = np.maximum(0.5 * logarithm[self.candidates.i, self.candidates.j], 0.0)
         log_v = float(logarithm.sum()) / N - np.log(self.n_scales)
         ratios = np.log(SCALE_RATIO) * np.arange(self.n_scales - 1, 0, -1)
-        noise = np.log(START_NOISE * lam[0])
-        return np.concatenate([w, np.full(self.n_scales, log_v), ratios, [noise]])
+        return np.concatenate([w, np.full(self.n_scales, log_v), ratios, [np.log(noise)]])
+
+    def at(self, S: Array, x: Array) -> GaussianFit:
+        """A point as it is, to start from; nothing is said of whether it is a good one."""
+        point = GaussianHeat(self.candidates, S, self.n_scales).at(x)
+        return GaussianFit(point, Status.MAX_ITER, float("nan"), ())
 
     def likeliest(self, S: Array, x: Array) -> GaussianFit:
         """Stage 1, from ``x``."""

@@ -17,8 +17,8 @@ __all__ = ["edge_tests"]
 
 Array = NDArray[np.float64]
 
-RANK_TOL = 1e-10  # of the largest eigenvalue: smaller ones do not enter the information
 PAIRS_AT_ONCE = 2048  # rows of information computed together: bounds the memory
+HEAVY = 3.0  # times the scale: heat of an edge this heavy is even to exp(-12)
 AT_BOUND = 10.0  # times the noise floor: a noise below this is at its bound, and no parameter
 
 
@@ -30,7 +30,8 @@ def edge_tests(
     The model is fitted without penalty on those edges.  With ``I`` the information of all
     parameters that are free, an edge with weight has ``z = w / sqrt((I^-1)_ee)`` (Wald) and a pair
     without ``z = U_e / sqrt(I_ee - I_eo I_oo^-1 I_oe)`` (score), ``U_e`` the slope of the
-    log-likelihood.  One-sided, ``p = P(N(0, 1) > z)``.
+    log-likelihood.  One-sided, ``p = P(N(0, 1) > z)``.  Edges that make two nodes nearly one get
+    the root of the likelihood ratio for ``z``.
     """
     pairs = CandidateEdges(
         graph.n_nodes,
@@ -56,9 +57,30 @@ def edge_tests(
     wald = known & (se > 0.0) & (w > 0.0)
     z = np.divide(score, spread, out=np.zeros_like(score), where=spread > 0.0)
     z[wald] = w[wald] / se[wald]
+    for k in np.flatnonzero(known & (w > HEAVY)):
+        z[k] = _root_of_ratio(replace(on_graph, candidates=kept), point, n_signals, where[k])
     scaled, scaled_errors = _of_trace(point.w, inside, inverse, graph.n_nodes)
     w[known], se[known] = scaled[where[known]], scaled_errors[where[known]]
     return pd.DataFrame({"weight": w, "standard_error": se, "z": z, "p_value": norm.sf(z)})
+
+
+def _root_of_ratio(
+    fitter: GaussianFitter, point: GaussianPoint, n_signals: float, edge: int
+) -> float:
+    """``sqrt(M (phi_0 - phi))``, with ``phi_0`` the objective without the edge.
+
+    For edges so heavy that their two nodes are nearly one, of whose weight little is known: the
+    information vanishes, although they are the surest of all.
+    """
+    pairs = fitter.candidates
+    without = replace(
+        fitter,
+        candidates=CandidateEdges(
+            pairs.n_nodes, np.delete(pairs.i, edge), np.delete(pairs.j, edge)
+        ),
+    )
+    fit = without.likeliest(point.problem.S, np.delete(point.x, edge))
+    return float(np.sqrt(max(n_signals * (fit.point.value - point.value), 0.0)))
 
 
 def _of_trace(
@@ -90,19 +112,16 @@ def _information(point: GaussianPoint, rows: CandidateEdges, columns: CandidateE
     """``tr(C^-1 C_p C^-1 C_q)`` of the weights of ``rows`` and everything, against ``columns``.
 
     (rows + other parameters, columns + other parameters).  With ``a_e = U^T (d_i - d_j)`` and
-    ``W_kl = F_kl^2 / (f_k f_l) = sum_r s_r q_rk q_rl`` the part of two weights is
-    ``sum_r s_r (a_e^T diag(q_r) a_f)^2``; ``W`` is smooth, so that few terms do.
+    ``F_kl^2 / (f_k f_l) = sum_r s_r q_rk q_rl`` the part of two weights is
+    ``sum_r s_r (a_e^T diag(q_r) a_f)^2``.
     """
     A, B = _spectral(point, rows), _spectral(point, columns)
-    W = np.square(point.differences) * point.inverse_products
-    s, Q = np.linalg.eigh(W)
-    large = np.abs(s) > RANK_TOL * np.abs(s).max()
     between = np.empty((len(A), len(B)))
     for first in range(0, len(A), PAIRS_AT_ONCE):
         some = slice(first, first + PAIRS_AT_ONCE)
         between[some] = sum(
             s_r * np.square((A[some] * q) @ B.T)
-            for s_r, q in zip(s[large], Q.T[large], strict=True)
+            for s_r, q in zip(*point.curvature_terms, strict=True)
         )
     slopes = point.spectral_slopes / np.square(point.f)
     bend = np.diag(point.differences)

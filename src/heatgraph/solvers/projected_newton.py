@@ -22,14 +22,17 @@ __all__ = ["NewtonState", "Point", "minimise_box", "promised_fall"]
 
 Array = NDArray[np.float64]
 
-PRODUCTS = 20  # with the curvature, at the most, for one minimisation of the model
-MODEL_TOL = 0.1  # the model is minimised to this share of its first projected gradient, or better
-FACE_TOL = 0.1  # conjugate gradients on one face stop at this share of their first residual
+PRODUCTS = 12  # with the curvature, at the most, for one minimisation of the model
+MODEL_TOL = 0.2  # the model is minimised to this share of its first projected gradient, or better
+FACE_TOL = 0.3  # conjugate gradients on one face stop at this share of their first residual
 DAMPING = 1e-3  # of the diagonal, at the start
 DAMPING_RANGE = (1e-6, 1e9)
 GOOD, POOR, ACCEPTED = 0.7, 0.3, 1e-2  # true fall over predicted fall
 FURTHEST = 2.0  # how far a coordinate without two finite bounds moves in one step, at the most
 NOISE = 1e-13  # relative; falls smaller than this are rounding
+# Of the largest curvature: a coordinate with less is given this much, and is damped like one that
+# has this much.
+FLATTEST, LEAST_DAMPED = 1e-20, 1e-6
 
 
 class Point(Protocol):
@@ -91,10 +94,20 @@ def minimise_box(
 
 
 def promised_fall(point: Point, bounds: tuple[Array, Array]) -> float:
-    """``<g, x - P(x - g / diag)>``: the fall that a step scaled by the diagonal promises."""
-    lower, upper = bounds
-    d = np.clip(point.x - point.gradient / point.diagonal, lower, upper) - point.x
+    """``<g, x - P(x - g / diag)>``: the fall that a step scaled by the diagonal promises.
+
+    ``P`` projects on the box, and on the distance that one step may go.  Without the latter, the
+    logarithm of a quantity that vanishes would promise a fall for ever: ``g`` and the root of
+    ``diag`` vanish together.
+    """
+    d = np.clip(-point.gradient / _curvature(point, FLATTEST), *_room(point.x, bounds))
     return -float(point.gradient @ d)
+
+
+def _curvature(point: Point, least: float) -> Array:
+    """The diagonal, at least this share of its largest entry."""
+    floored: Array = np.maximum(point.diagonal, least * float(point.diagonal.max()) or 1.0)
+    return floored
 
 
 def _step(
@@ -151,8 +164,8 @@ def _minimise_model(
     with a shorter step where the model would rise; then the free coordinates are found anew.
     """
     lower, upper = room
-    g, diagonal = point.gradient, point.diagonal * (1.0 + damping)
-    extra = damping * point.diagonal
+    g, extra = point.gradient, damping * _curvature(point, LEAST_DAMPED)
+    diagonal = _curvature(point, FLATTEST) + extra
 
     def product(d: Array) -> Array:
         return point.information(d) + extra * d

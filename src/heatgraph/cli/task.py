@@ -1,0 +1,186 @@
+"""What ``heatgraph learn`` is asked to fit: its options, and the estimator that they stand for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from heatgraph.cli.wording import option_of
+from heatgraph.learners import (
+    GraphicalLassoGraph,
+    HeatCovariance,
+    LearnHeat,
+    SmoothGraph,
+    SpectralTemplates,
+)
+from heatgraph.learners.choosing_model import MODELS, SHARED, choose_model, stage_files
+from heatgraph.learners.comparison import ESTIMATOR_OF
+
+__all__ = [
+    "Task",
+    "asked",
+    "method_of",
+    "model_of",
+    "number_or_auto",
+    "number_or_text",
+    "read_edges",
+    "read_n_scales",
+    "read_scales",
+]
+
+METHODS: dict[str, tuple[type[Any], ...]] = {
+    "heat": (LearnHeat, HeatCovariance),
+    "smooth": (SmoothGraph,),
+    "templates": (SpectralTemplates,),
+    "glasso": (GraphicalLassoGraph,),
+}
+FOLDS = 3
+
+
+@dataclass(frozen=True)
+class Task:
+    """A method, for heat the model, and the parameters that were given; ``notes`` are for users."""
+
+    method: str
+    model: str | None
+    parameters: Mapping[str, Any]
+    notes: tuple[str, ...] = ()
+
+    def with_candidates(self, candidates: Any) -> Task:
+        """The same with the pairs that may be edges, where any were given."""
+        if candidates is None:
+            return self
+        return replace(self, parameters={**self.parameters, "candidates": candidates})
+
+    @property
+    def checkpoints(self) -> list[Path]:
+        """The files that the fit may leave."""
+        path = self.parameters.get("checkpoint")
+        if path is None:
+            return []
+        return stage_files(path, FOLDS) if self.model == "auto" else [path]
+
+    def fit(self, X: Any, verbose: int) -> Any:
+        """The fitted model."""
+        if self.model is not None:
+            return choose_model(X, self.model, FOLDS, {**self.parameters, "verbose": verbose})
+        return METHODS[self.method][0](**self.parameters, verbose=verbose).fit(X)
+
+
+def asked(method: str, model: str | None, options: Mapping[str, Any]) -> Task:
+    """The task of these options, of which None was not given; what has no meaning is an error."""
+    if method not in METHODS:
+        raise ValueError(f"--method must be one of {', '.join(METHODS)}; got {method!r}")
+    given = {key: value for key, value in options.items() if value is not None}
+    if method == "heat":
+        return _asked_of_heat(model, given)
+    if "scales" in given:
+        given.pop("n_scales", None)  # their number, which was not asked for
+    if model is not None:
+        raise ValueError(f"--model has no meaning with --method {method}")
+    known = METHODS[method][0]().get_params()
+    _refuse([key for key in given if key not in known], f"--method {method}")
+    return Task(method, None, given)
+
+
+def _asked_of_heat(model: str | None, given: dict[str, Any]) -> Task:
+    if model is not None and model not in ("auto", *MODELS):
+        raise ValueError(f"--model must be one of sparse, gaussian, auto; got {model!r}")
+    own = {name: [key for key in given if _belongs(key, given[key], name)] for name in MODELS}
+    if all(own.values()):
+        sparse, gaussian = (option_of(own[name][0]) for name in ("sparse", "gaussian"))
+        raise ValueError(
+            f"{sparse} is an option of --model sparse and {gaussian} of --model gaussian: give one"
+        )
+    notes: tuple[str, ...] = ()
+    if model is None:
+        model = next((name for name, keys in own.items() if keys), "auto")
+        if model != "auto":
+            options = ", ".join(map(option_of, own[model]))
+            verb = "implies" if len(own[model]) == 1 else "imply"
+            notes = (f"{options} {verb} --model {model}, so that no models are compared",)
+    for name, keys in own.items():
+        if name != model:
+            more = f"; it belongs to --model {name}" if model == "auto" else ""
+            _refuse(keys, f"--model {model}", more)
+    if model == "auto":  # a penalty that says nothing else than "auto"
+        given = {key: value for key, value in given.items() if key in SHARED}
+    return Task("heat", model, given, notes)
+
+
+def _belongs(key: str, value: Any, model: str) -> bool:
+    """Whether only this model has the parameter, or takes this value of it."""
+    number = not isinstance(value, str)
+    if key == "penalty":
+        return number if model == "gaussian" else not number and value != "auto"
+    if key == "cut":
+        return model == "gaussian" and value == "significance"
+    if key == "n_scales":
+        return model == "sparse" and value == "auto"
+    return not any(key in kind().get_params() for name, kind in MODELS.items() if name != model)
+
+
+def _refuse(keys: Iterable[str], where: str, more: str = "") -> None:
+    foreign = [option_of(key) for key in keys]
+    if foreign:
+        raise ValueError(f"{', '.join(foreign)} has no meaning with {where}{more}")
+
+
+def method_of(model: Any) -> str:
+    """The ``--method`` that a fitted model is of."""
+    return next(name for name, kinds in METHODS.items() if type(model) in kinds)
+
+
+def model_of(model: Any) -> str | None:
+    """The ``--model`` of a model of heat."""
+    return next((name for name, kind in ESTIMATOR_OF.items() if type(model).__name__ == kind), None)
+
+
+def number_or_auto(option: str, text: str | None) -> float | str | None:
+    """A number, or "auto"."""
+    value = number_or_text(text)
+    if isinstance(value, str) and value != "auto":
+        raise ValueError(f"{option} must be a number or auto, got {text!r}")
+    return value
+
+
+def number_or_text(text: str | None) -> float | str | None:
+    """A number, or a word that the estimator knows."""
+    if text is None:
+        return None
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def read_scales(text: str | None) -> tuple[float, ...] | None:
+    """Numbers between commas."""
+    if text is None:
+        return None
+    try:
+        return tuple(float(part) for part in text.split(","))
+    except ValueError:
+        raise ValueError(
+            f"--scales must be numbers separated by commas, such as 2.5,4; got {text!r}"
+        ) from None
+
+
+def read_n_scales(scales: str | None, text: str | None) -> int | str | None:
+    """How many scales, by their number or by their list."""
+    if text not in (None, "auto") and not text.isdecimal():
+        raise ValueError(f"--n-scales must be a number or auto, got {text!r}")
+    n_scales = int(text) if text is not None and text.isdecimal() else text
+    times = read_scales(scales)
+    if times is None:
+        return n_scales
+    if n_scales not in (None, len(times)):
+        raise ValueError(f"--scales has {len(times)} values, --n-scales says {n_scales}")
+    return len(times)
+
+
+def read_edges(text: str | None) -> int | str | None:
+    """A number, or a multiple of the nodes, which the estimator reads."""
+    return int(text) if text is not None and text.isdecimal() else text

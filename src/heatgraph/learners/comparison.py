@@ -1,0 +1,94 @@
+"""How well the two heat models predicted the same hidden entries."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["ESTIMATOR_OF", "ModelComparison"]
+
+Array = NDArray[np.float64]
+
+ESTIMATOR_OF = {"sparse": "LearnHeat", "gaussian": "HeatCovariance"}
+
+
+@dataclass(frozen=True)
+class ModelComparison:
+    """The share of the variance of hidden entries that each model missed, on held-out signals.
+
+    Attributes
+    ----------
+    sparse, gaussian : float
+        The share missed by LearnHeat and by HeatCovariance; 1 is what the mean of each node
+        misses.  NaN where the comparison was stopped before it was known.
+    sparse_error, gaussian_error : float
+        Standard errors of the two, over the signals.
+    difference_error : float
+        Standard error of the difference, paired by signal.
+    n_signals : float
+        How many signals were held out, each once.
+    """
+
+    sparse: float
+    sparse_error: float
+    gaussian: float
+    gaussian_error: float
+    difference_error: float
+    n_signals: float
+
+    @classmethod
+    def of(cls, gaussian: Array, sparse: Array | None, total: Array) -> ModelComparison:
+        """From squared errors of each signal, (M,), and what the node means miss of it."""
+        nothing = np.full(total.shape, np.nan)
+        sparse = nothing if sparse is None else sparse
+        shares = [_share(errors, total) for errors in (sparse, gaussian)]
+        _, paired = _share(sparse - gaussian, total)
+        return cls(*shares[0], *shares[1], paired, float(total.size))
+
+    @property
+    def kept(self) -> str:
+        """Which model misses less; "gaussian" where it is not known of the other."""
+        return "sparse" if self.sparse < self.gaussian else "gaussian"
+
+    @property
+    def difference(self) -> float:
+        """The share that the sparse model misses more than the Gaussian one."""
+        return self.sparse - self.gaussian
+
+    @property
+    def is_complete(self) -> bool:
+        return bool(np.isfinite(self.sparse))
+
+    def missed(self, model: str) -> tuple[float, float]:
+        """The share that a model missed, and its standard error."""
+        return getattr(self, model), getattr(self, f"{model}_error")
+
+    def __str__(self) -> str:
+        other = "gaussian" if self.kept == "sparse" else "sparse"
+        head = (
+            f"Kept the {self.kept} model ({ESTIMATOR_OF[self.kept]}): on held-out signals it "
+            f"misses {_percent(*self.missed(self.kept))} of the variance of hidden entries"
+        )
+        if not self.is_complete:
+            return f"{head}; the {other} one ({ESTIMATOR_OF[other]}) was not compared."
+        less = _percent(abs(self.difference), self.difference_error)
+        return (
+            f"{head}, the {other} one ({ESTIMATOR_OF[other]}) "
+            f"{_percent(*self.missed(other))}; the difference is {less}."
+        )
+
+
+def _share(errors: Array, total: Array) -> tuple[float, float]:
+    """The ratio of the sums, and its standard error: that of the mean of what is left of it."""
+    whole = float(total.sum()) or 1.0
+    ratio = float(errors.sum()) / whole
+    spread = float((errors - ratio * total).std())
+    return ratio, spread * float(np.sqrt(total.size)) / whole
+
+
+def _percent(share: float, error: float) -> str:
+    """With as many digits as the standard error is worth."""
+    digits = 0 if error >= 0.02 else 1 if error >= 0.002 else 2
+    return f"{100.0 * share:.{digits}f}% ± {100.0 * error:.{digits}f}%"
