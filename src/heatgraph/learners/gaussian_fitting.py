@@ -18,6 +18,7 @@ from heatgraph.objective.gaussian import GaussianPoint
 from heatgraph.objective.moments import Moments, expected_moments, log_likelihoods
 from heatgraph.selection.likelihood import PILOT, Fold, Strength, choose_strength, fit_at
 from heatgraph.solvers.gaussian import GaussianFit, GaussianFitter, shrunk
+from heatgraph.solvers.information import HEAVY
 from heatgraph.solvers.keeping import FORGETFUL, Keeper, Record
 from heatgraph.solvers.result import Status
 
@@ -315,9 +316,26 @@ def _finish(
     looser = Strength(min(strength.rho, EDGE_SHRINKAGE[few]), max(strength.c, EDGE_PENALTY))
     edges = fit
     if looser != strength:
-        quiet = replace(settings, fitter=replace(settings.fitter, report=None))
-        S = moments.around(location)
-        edges = _fit(quiet, S, moments.count, looser, settings.keeper.within("edges"))
+        edges = _edge_fit(settings, moments.around(location), moments.count, looser, fit)
         if edges.status is Status.INTERRUPTED:
             edges, status = fit, edges.status
     return CovarianceFit(fit, edges, status=status, **found)
+
+
+def _edge_fit(
+    settings: CovarianceSettings, S: Array, n_signals: float, strength: Strength, fit: GaussianFit
+) -> GaussianFit:
+    """The fit that says what is an edge.
+
+    The penalty is not convex.  Rarely the usual start leads to an optimum in which two nodes are
+    nearly one, joined by an edge beside which all others are light; then the fit that predicts is
+    gone on from, if that has none.
+    """
+    quiet = replace(settings, fitter=replace(settings.fitter, report=None))
+    usual = _fit(quiet, S, n_signals, strength, settings.keeper.within("edges"))
+    if usual.status is Status.INTERRUPTED or not usual.point.w.max(initial=0.0) > HEAVY:
+        return usual
+    on_edges = replace(quiet.fitter, candidates=fit.point.problem.candidates)
+    other = on_edges.sparse(shrunk(S, strength.rho), n_signals, strength.c, fit)
+    stopped = other.status is Status.INTERRUPTED
+    return usual if stopped or other.point.w.max(initial=0.0) > HEAVY else other

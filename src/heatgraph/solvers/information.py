@@ -13,7 +13,7 @@ from heatgraph.graph import CandidateEdges, Graph
 from heatgraph.objective.gaussian import NOISE_FLOOR, GaussianHeat, GaussianPoint, mean_variance
 from heatgraph.solvers.gaussian import GaussianFitter
 
-__all__ = ["edge_tests"]
+__all__ = ["HEAVY", "edge_tests"]
 
 Array = NDArray[np.float64]
 
