@@ -21,6 +21,8 @@ from typing import Any
 import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
+from sklearn.covariance import GraphicalLassoCV
+from threadpoolctl import threadpool_limits
 
 from heatgraph import Graph, HeatCovariance
 from heatgraph.datasets import make_graph, make_heat_signals
@@ -111,10 +113,30 @@ def _tests(model: HeatCovariance, graph: Graph) -> dict[str, Any]:
     }
 
 
+def speed(seed: int) -> list[dict[str, Any]]:
+    """Processor seconds beside those of scikit-learn's GraphicalLassoCV, with one thread."""
+    rows = []
+    for n_nodes in (20, 50, 100, 200):
+        graph = make_graph("geometric", n_nodes, random_state=seed)
+        X = everywhere(graph, 2.0, 2 * n_nodes, 0.05, seed)
+        HeatCovariance().fit(X[:, :8])  # what is loaded once is not part of the time
+        with threadpool_limits(1):
+            start = time.process_time()
+            HeatCovariance().fit(X)
+            middle = time.process_time()
+            GraphicalLassoCV().fit(X / X.std(axis=0))
+            end = time.process_time()
+        row = {"problem": f"{n_nodes} nodes", "seconds": middle - start}
+        rows.append({**row, "of GraphicalLassoCV's": (middle - start) / (end - middle)})
+    return rows
+
+
+ONCE = ("speed",)  # parts that are run for the first seed only
 PARTS: dict[str, Callable[[int], list[dict[str, Any]]]] = {
     "paper": paper,
     "identified": identified,
     "calibration": calibration,
+    "speed": speed,
 }
 
 
@@ -185,14 +207,17 @@ def main() -> None:
         "seeds": [min(SEEDS[options.seeds]), max(SEEDS[options.seeds])],
     }
     for part in options.parts:
-        each = Parallel(n_jobs=options.jobs)(
-            delayed(_run)(part, seed) for seed in SEEDS[options.seeds]
-        )
+        seeds = list(SEEDS[options.seeds])[: 1 if part in ONCE else None]
+        jobs = 1 if part in ONCE else options.jobs
+        each = Parallel(n_jobs=jobs)(delayed(_run)(part, seed) for seed in seeds)
         results[part] = summary([row for rows in each for row in rows])
         print(f"== {part}: {(PARTS[part].__doc__ or '').splitlines()[0]}")
         for line in results[part]:
             shown = [f"{k} {v:.3g}" for k, v in line.items() if k != "problem"]
             print(f"  {line['problem']:<20} {', '.join(shown)}", flush=True)
+    earlier = json.loads(options.output.read_text()) if options.output.exists() else {}
+    if set(options.parts) != set(PARTS):  # some parts anew, the others as they were
+        results = {**earlier, **results}
     options.output.parent.mkdir(parents=True, exist_ok=True)
     write(options.output, json.dumps(results, indent=1) + "\n")
     write(options.output.with_suffix(".txt"), tables(results))

@@ -2,9 +2,9 @@
 
 Each gives what the physics gives, plus the noise of :data:`~benchmarks.real_data.NOISE`.  The
 parameters are ordinary ones of the field, and no method of heatgraph had seen the data when they
-were set.  Two were set after a look at what Ledoit and Wolf's covariance makes of design seeds: the
-rest before the plate is read, without which a few releases beside a sensor are most of the energy,
-and how far below its bifurcation the brain is, of three tries.
+were set.  Two were set after a look at what Ledoit and Wolf's covariance makes of seeds that are
+not judged: the rest before the plate is read, without which a few releases beside a sensor are
+most of the energy, and how far below its bifurcation the brain is, of three tries.
 """
 
 from __future__ import annotations
