@@ -1,4 +1,5 @@
-# Needs python3 (3.11 or later), make and access to a package index; everything else goes in .venv.
+# Needs python3 (3.11 or later), a C++17 compiler, make and access to a package index; everything else
+# goes in .venv.
 # Options: PYTHON=python3.12, PYTEST_ARGS="-k graph", WORKERS=0 (tests one after the other),
 # REAL_SEEDS=design, REAL_ARGS="--skip LearnHeat".
 
@@ -31,7 +32,9 @@ help:  ## Show this list
 
 setup: $(STAMP) $(FRESH)  ## Create .venv and install heatgraph with everything for development
 
-$(STAMP): pyproject.toml constraints.txt
+NATIVE := CMakeLists.txt $(wildcard src/native/*)
+
+$(STAMP): pyproject.toml constraints.txt $(NATIVE)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 	  echo "heatgraph needs Python 3.11 or later, but $(PYTHON) is $$($(PYTHON) -V 2>&1)." >&2; \
 	  echo "Name a newer one: make setup PYTHON=/path/to/python3.11" >&2; exit 1; }
@@ -98,7 +101,7 @@ linkcheck: setup  ## Ask every address in the documentation whether it answers
 	$(BIN)/python -m sphinx -W --keep-going -b linkcheck docs docs/_build/linkcheck
 
 build: setup  ## Build the wheel and the source archive in dist/
-	$(BIN)/python -m hatchling build
+	$(BIN)/python -m build
 
 constraints: setup  ## Pin what .venv now holds in constraints.txt
 	{ sed '/^[^#]/d' constraints.txt; \

@@ -28,7 +28,7 @@ def run(*arguments: str | Path) -> str:
 def wheel_names(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
     """The names of the files in a freshly built wheel."""
     folder = tmp_path_factory.mktemp("dist")
-    run("-m", "hatchling", "build", "--target", "wheel", "--directory", folder)
+    run("-m", "build", "--wheel", "--outdir", folder)
     (wheel,) = folder.glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:
         return set(archive.namelist())
@@ -47,15 +47,23 @@ def test_console_script_is_declared():
     assert script.value == PROJECT["scripts"]["heatgraph"]
 
 
+@pytest.mark.slow
+def test_wheel_ships_the_compiled_core(wheel_names):
+    assert any(name.startswith("heatgraph/kernels/_native_1.") for name in wheel_names)
+
+
+@pytest.mark.slow
 def test_wheel_ships_its_types(wheel_names):
     assert "heatgraph/py.typed" in wheel_names
 
 
+@pytest.mark.slow
 def test_wheel_ships_the_parts_of_the_page(wheel_names):
     parts = {"page.html", "report.css", "report.js", "signals.html"}
     assert {f"heatgraph/report/{part}" for part in parts} <= wheel_names
 
 
+@pytest.mark.slow
 def test_wheel_ships_the_grouping_of_zones(wheel_names):
     assert "heatgraph/datasets/data/new_york_29_zones.csv" in wheel_names
 

@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from scipy.sparse.linalg import LinearOperator
 
 from heatgraph.files import read_arrays, write_arrays
 from heatgraph.graph import Graph
@@ -29,6 +30,7 @@ from heatgraph.learners import (
     SmoothGraph,
     SpectralTemplates,
 )
+from heatgraph.learners.large_covariance import set_operators
 from heatgraph.objective.atoms import ATOMS
 from heatgraph.solvers.majorise import PENALTIES
 from heatgraph.solvers.result import Status
@@ -103,6 +105,11 @@ def _check_heat_covariance(model: Any) -> None:
         raise ValueError("its scales or variances are negative")
     if not model.noise_variance_ >= 0 or not 0 <= model.shrinkage_ < 1 or not model.penalty_ >= 0:
         raise ValueError("its noise, shrinkage or penalty is out of range")
+    if not model.covariance_.size:  # of the sparse engine: operators, made from the rest
+        model.solver_ = "sparse"
+        set_operators(model)
+        return
+    model.solver_ = "dense"
     lam, U = np.linalg.eigh(model.laplacian_)
     f = model.source_variances_ @ np.exp(-2.0 * np.outer(model.scales_, lam))
     C = (U * (f + model.noise_variance_)) @ U.T
@@ -242,6 +249,8 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> None:
     for attribute in kind.arrays:
         value = getattr(model, attribute)
         if attribute == "laplacian_" and sp.issparse(value):  # the weights say it all
+            value = np.empty((0, 0))
+        if isinstance(value, LinearOperator):
             value = np.empty((0, 0))
         if not isinstance(value, np.ndarray):  # sources that are not in memory, or too many
             value = np.empty((0, *value.shape[1:]))
@@ -503,7 +512,7 @@ def _check_shapes(kind: Kind, arrays: Mapping[str, NDArray[Any]], n_nodes: int) 
         if name in kind.added and name not in arrays:
             continue
         array = arrays[name]
-        if name == "laplacian_" and array.shape == (0, 0):
+        if letters == "NN" and array.shape == (0, 0):  # made from the weights
             continue
         for letter, size in zip(letters, array.shape, strict=True):
             # No sources: the signals were not in memory.

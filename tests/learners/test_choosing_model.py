@@ -157,12 +157,11 @@ def test_few_signals_are_left_to_the_gaussian_model(fits):
         assert not heatgraph.learn(X[:1]).fit_intercept
 
 
-def test_many_nodes_are_left_to_the_sparse_model(monkeypatch, quick, fits):
-    monkeypatch.setattr(choosing, "MANY_NODES", 6)
-    with pytest.warns(UserWarning, match="6 nodes are too many for HeatCovariance"):
+def test_many_nodes_are_left_to_the_gaussian_model(monkeypatch, quick, fits):
+    monkeypatch.setattr(choosing, "LARGE", 6)
+    with pytest.warns(UserWarning, match="6 nodes are too many to compare the models on"):
         model = heatgraph.learn(signals_of(6) - 3.0)
-    assert isinstance(model, LearnHeat)
-    assert not model.fit_intercept  # which the solver for many nodes does not have
+    assert isinstance(model, HeatCovariance)
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from heatgraph.distributed.reading import as_array, is_dask
 from heatgraph.learners.comparison import ESTIMATOR_OF, ModelComparison
 from heatgraph.learners.heat_covariance import HeatCovariance
 from heatgraph.learners.hidden import hidden_errors, which_hidden
+from heatgraph.learners.large_covariance import LARGE
 from heatgraph.learners.learn_heat import LearnHeat
 from heatgraph.learners.parameters import MANY_NODES
 from heatgraph.learners.progress import stage
@@ -166,10 +167,16 @@ def _shape(X: Any) -> tuple[int, int]:
 def _only_model(X: Any) -> str:
     """The model that has to do, or "auto" where the two can be compared."""
     M, N = _shape(X)
+    if N >= LARGE and not is_dask(X):
+        _say(
+            f"{N} nodes are too many to compare the models on: HeatCovariance was fitted, by its "
+            "sparse engine; LearnHeat takes far longer."
+        )
+        return "gaussian"
     if N >= MANY_NODES:
         _say(
-            f"{N} nodes are too many for HeatCovariance, which works on arrays of all pairs: "
-            "LearnHeat was fitted, without a comparison."
+            f"{N} nodes of a Dask collection are too many for HeatCovariance, which sums up an "
+            "array of all pairs: LearnHeat was fitted, without a comparison."
         )
         return "sparse"
     if M < FEWEST:

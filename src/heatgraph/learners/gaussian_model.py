@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from heatgraph.graph import CandidateEdges, Graph
 from heatgraph.learners.hidden import as_given
+from heatgraph.learners.large_covariance import heat_of
 from heatgraph.learners.validation import (
     check_choice,
     check_number,
@@ -47,6 +48,7 @@ class GaussianModelMixin(TransformerMixin):  # which wraps the transform of this
     scales_: Array
     second_moment_: Array
     selection_: pd.DataFrame | None
+    solver_: str
     source_variances_: Array
     tol: float
     weights_: Graph
@@ -73,6 +75,10 @@ class GaussianModelMixin(TransformerMixin):  # which wraps the transform of this
         """
         check_is_fitted(self)
         check_choice("pairs", pairs, ("graph", "all"))
+        if self.solver_ == "sparse":
+            raise ValueError(
+                "edge_statistics needs the information of all pairs: fit with solver='dense'."
+            )
         graph = self.graph_
         fitter = GaussianFitter(
             CandidateEdges.complete(graph.n_nodes), self.scales_.size, float(self.tol)
@@ -101,6 +107,8 @@ class GaussianModelMixin(TransformerMixin):  # which wraps the transform of this
         """
         check_is_fitted(self)
         filled = self._filled(check_signals(self, X, reset=False))
+        if self.solver_ == "sparse":
+            return heat_of(self).sources(filled - self.location_).reshape(len(filled), -1)
         white = (filled - self.location_) @ self.precision_
         lam, U = self._modes()
         decay = self.source_variances_[:, None] * np.exp(-np.outer(self.scales_, lam))
@@ -119,6 +127,8 @@ class GaussianModelMixin(TransformerMixin):  # which wraps the transform of this
             raise ValueError(
                 f"H must be (n_signals, {S}, {N}) or (n_signals, {S * N}), got {sources.shape}."
             )
+        if self.solver_ == "sparse":
+            return heat_of(self).diffused(sources.reshape(-1, S, N)) + self.location_
         lam, U = self._modes()
         spectral = sources.reshape(-1, S, N) @ U
         diffused = np.einsum("msk,sk->mk", spectral, np.exp(-np.outer(self.scales_, lam))) @ U.T
@@ -139,6 +149,11 @@ class GaussianModelMixin(TransformerMixin):  # which wraps the transform of this
         """
         check_is_fitted(self)
         observations = check_signals(self, X, reset=False)
+        if self.solver_ == "sparse":
+            filled = self._filled(observations)
+            if not return_std:
+                return as_given(filled, X)
+            return as_given(filled, X), as_given(heat_of(self).standard_deviations(observations), X)
         filled, std = observations.copy(), np.zeros_like(observations)
         for part in condition(observations, self.location_, self.covariance_):
             where = np.ix_(part.rows, part.missing)
@@ -149,6 +164,9 @@ class GaussianModelMixin(TransformerMixin):  # which wraps the transform of this
         return as_given(filled, X)
 
     def _filled(self, observations: Array) -> Array:
+        if self.solver_ == "sparse":
+            filled = heat_of(self).filled(observations - self.location_) + self.location_
+            return np.where(np.isnan(observations), filled, observations)
         filled = observations.copy()
         for part in condition(observations, self.location_, self.covariance_):
             filled[np.ix_(part.rows, part.missing)] = part.mean
@@ -165,6 +183,9 @@ class GaussianModelMixin(TransformerMixin):  # which wraps the transform of this
         check_is_fitted(self)
         n = int(check_number("n_signals", n_signals, minimum=1, integer=True))
         rng = np.random.default_rng(random_state)
+        if self.solver_ == "sparse":
+            white = rng.standard_normal((n, self.n_features_in_))
+            return heat_of(self).root_times(white) + self.location_
         root = np.linalg.cholesky(self.covariance_)
         drawn = rng.standard_normal((n, self.n_features_in_)) @ root.T + self.location_
         return np.asarray(drawn)
@@ -173,7 +194,21 @@ class GaussianModelMixin(TransformerMixin):  # which wraps the transform of this
         """The mean log-likelihood of what was observed of signals."""
         check_is_fitted(self)
         observations = check_signals(self, X_test, reset=False)
+        if self.solver_ == "sparse":
+            if np.isnan(observations).any():
+                raise ValueError(
+                    "X holds NaN: the likelihood of signals with gaps needs solver='dense'; "
+                    "score_hidden takes them."
+                )
+            return float(heat_of(self).log_likelihoods(observations - self.location_).mean())
         return float(log_likelihoods(observations, self.location_, self.covariance_).mean())
+
+    def mahalanobis(self, X: Any) -> Array:
+        """``(x - u)^T C^-1 (x - u)`` of each signal, (n_signals,)."""
+        check_is_fitted(self)
+        around = check_signals(self, X, reset=False) - self.location_
+        white = (self.precision_ @ around.T).T
+        return np.asarray((around * white).sum(axis=1))
 
     def get_precision(self) -> Array:
         """``precision_``."""

@@ -23,6 +23,7 @@ from heatgraph.learners.gaussian_fitting import (
 )
 from heatgraph.learners.gaussian_model import GaussianModelMixin, significant_edges, tests_of
 from heatgraph.learners.hidden import HiddenScoreMixin
+from heatgraph.learners.large_covariance import fit_large, is_large
 from heatgraph.learners.outcome import check_n_edges, store_graph, warn_of_status
 from heatgraph.learners.parameters import edge_count, n_threads
 from heatgraph.learners.progress import Watch, watch_fit
@@ -103,6 +104,12 @@ class HeatCovariance(GaussianModelMixin, HiddenScoreMixin, ReportMixin, Empirica
         Limit on the iterations of one stage of the fit.
     tol : float
         Stop when a step promises a fall of the objective of no more than this, per node.
+    solver : {"auto", "dense", "sparse"}
+        "dense" works on arrays of all pairs of nodes.  "sparse" learns on candidate edges without
+        them: large graphs.  It chooses the noise by the likelihood of the last fifth of the
+        signals, with ``shrinkage`` 0.001 and a penalty of one standard error, and keeps weights
+        near those of the nearest rows, as far as the signals are few.  "auto" is "sparse" from 400
+        nodes on.
     random_state : ignored
         There is nothing random in a fit; :meth:`sample` takes a seed of its own.
     verbose : int
@@ -111,7 +118,9 @@ class HeatCovariance(GaussianModelMixin, HiddenScoreMixin, ReportMixin, Empirica
     Attributes
     ----------
     covariance_, precision_ : ndarray (n_nodes, n_nodes)
-        ``C`` and its inverse.
+        ``C`` and its inverse; with the sparse engine scipy's LinearOperator.
+    solver_ : str
+        The engine that was taken, "dense" or "sparse".
     location_ : ndarray (n_nodes,)
         ``u``.
     noise_variance_ : float
@@ -186,6 +195,7 @@ class HeatCovariance(GaussianModelMixin, HiddenScoreMixin, ReportMixin, Empirica
         n_jobs: int | None = None,
         max_iter: int = 500,
         tol: float = 1e-5,
+        solver: str = "auto",
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
@@ -201,6 +211,7 @@ class HeatCovariance(GaussianModelMixin, HiddenScoreMixin, ReportMixin, Empirica
         self.n_jobs = n_jobs
         self.max_iter = max_iter
         self.tol = tol
+        self.solver = solver
         self.random_state = random_state
         self.verbose = verbose
 
@@ -227,6 +238,10 @@ class HeatCovariance(GaussianModelMixin, HiddenScoreMixin, ReportMixin, Empirica
             return self._run(measured, names, monitor, content)
         observations = check_signals(self, X, reset=True)
         self._check_observed(observations, names)
+        if is_large(self.solver, observations.shape[1]):
+            fit_large(self, observations, names, monitor)
+            self._warn_of_graph()
+            return self
         measured = Measured.signals(observations, bool(self.fit_intercept))
         return self._run(measured, names, monitor, observations)
 
@@ -241,6 +256,11 @@ class HeatCovariance(GaussianModelMixin, HiddenScoreMixin, ReportMixin, Empirica
             raise ValueError(f"decay must be at most 1, got {self.decay!r}.")
         if not hasattr(self, "second_moment_"):
             return self.fit(X)
+        if self.solver_ == "sparse":
+            raise ValueError(
+                "partial_fit needs the second moment of all pairs, which solver='sparse' does not "
+                "keep; fit all signals at once, or pass solver='dense'."
+            )
         names = self.weights_.names
         if is_dask(X):
             further, together = fold_moments(X, 1)[0], 1.0
@@ -345,6 +365,7 @@ class HeatCovariance(GaussianModelMixin, HiddenScoreMixin, ReportMixin, Empirica
         self.scales_ = point.spectrum.tau[order] * stretch
         self.source_variances_ = per_square(point.spectrum.v[order], unit)
         self.noise_variance_ = float(per_square(point.spectrum.sigma2, unit))
+        self.solver_ = "dense"
         self.covariance_ = per_square(point.covariance, unit)
         self.precision_ = over_square(point.precision, unit)
         self.location_ = found.location * unit

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -13,6 +12,7 @@ from scipy import sparse
 
 from heatgraph.graph import CandidateEdges, Graph
 from heatgraph.kernels.layout import Layout
+from heatgraph.learners.memory import available_memory
 from heatgraph.learners.parameters import HeatParameters, first_scales
 from heatgraph.objective.heat import Signals
 from heatgraph.objective.sparse import PRICED_ROWS, Codes, SparseDictionary, SparseObjective
@@ -225,26 +225,12 @@ def _n_signals(p: HeatParameters) -> int:
 def _check_memory(p: HeatParameters) -> None:
     """Refuse a fit that would not fit, with what would."""
     needed = memory_needed(p)
-    available = _available()
+    available = available_memory()
     if available is not None and needed > available:
         raise ValueError(
             f"The fit needs about {needed / 1e9:.1f} GB, and {available / 1e9:.1f} GB are free. "
             "Pass X as float32, fewer signals, a smaller number of candidates, or n_jobs=1."
         )
-
-
-def _available() -> int | None:
-    """Bytes that can be had without swapping, or None where the system does not tell."""
-    try:
-        with open("/proc/meminfo", encoding="ascii") as lines:
-            told = dict(line.split(":", 1) for line in lines)
-        return 1024 * int(told["MemAvailable"].split()[0])
-    except (OSError, KeyError, ValueError, IndexError):
-        pass
-    try:
-        return int(os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
-    except (AttributeError, ValueError, OSError):
-        return None
 
 
 def _is_priced(p: HeatParameters) -> bool:

@@ -1,0 +1,87 @@
+"""Probing vectors: the trace and the entries near the diagonal of a function of a sparse graph.
+
+Nodes of one colour are far apart.  A vector of random signs on them reads the rows of ``g(L)`` of
+all of them at once, as far as ``g(L)`` decays between them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from heatgraph.graph.candidates import CandidateEdges
+
+__all__ = ["Probes", "probing_vectors"]
+
+Array = NDArray[np.float64]
+Ints = NDArray[np.intp]
+
+
+@dataclass(frozen=True, eq=False)
+class Probes:
+    """``Z`` (P, N) has ``signs[i]`` at ``(colours[i], i)`` and zeros elsewhere."""
+
+    colours: Ints
+    signs: Array
+
+    @property
+    def n_vectors(self) -> int:
+        return int(self.colours.max()) + 1
+
+    @property
+    def Z(self) -> Array:
+        Z = np.zeros((self.n_vectors, self.colours.size))
+        Z[self.colours, np.arange(self.colours.size)] = self.signs
+        return Z
+
+
+def probing_vectors(
+    candidates: CandidateEdges,
+    w: Array,
+    distance: int,
+    most: int,
+    rng: np.random.Generator,
+) -> Probes:
+    """At most ``most`` vectors: no two nodes of one colour are candidates or near each other.
+
+    Near is within ``distance`` edges of positive weight.  Nodes are coloured one after the other,
+    those with most nodes near first, each with the least colour that none of these has.  Where
+    ``most`` colours do not suffice (hubs have everything nearby) a node takes a random one.
+    """
+    N = candidates.n_nodes
+    kept = w > 0.0
+    step = _adjacency(N, candidates.i[kept], candidates.j[kept])
+    near, reached = _adjacency(N, candidates.i, candidates.j), step
+    for _ in range(distance - 1):
+        reached = _pattern(reached @ step + reached)
+        near = _pattern(near + reached)
+    near = _pattern(near + step)
+    colours = _greedy_colours(near.indptr, near.indices, most, rng)
+    return Probes(colours, rng.choice([-1.0, 1.0], N))
+
+
+def _adjacency(N: int, i: Ints, j: Ints) -> csr_array:
+    ones = np.ones(2 * i.size, dtype=np.float32)
+    ends = np.concatenate([i, j]), np.concatenate([j, i])
+    return csr_array((ones, ends), shape=(N, N))
+
+
+def _pattern(A: csr_array) -> csr_array:
+    A.data[:] = 1.0
+    return A
+
+
+def _greedy_colours(indptr: Ints, indices: Ints, most: int, rng: np.random.Generator) -> Ints:
+    colours = np.full(indptr.size - 1, -1, dtype=np.intp)
+    free = np.ones(most + 1, dtype=bool)  # the last is for nodes that have no colour yet
+    for node in np.argsort(-np.diff(indptr), kind="stable"):
+        used = colours[indices[indptr[node] : indptr[node + 1]]]
+        free[used] = False
+        first = int(free[:most].argmax())
+        colours[node] = first if free[first] else rng.integers(most)
+        free[used] = True
+    numbered: Ints = np.unique(colours, return_inverse=True)[1]
+    return numbered

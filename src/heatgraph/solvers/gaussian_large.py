@@ -1,0 +1,264 @@
+"""Fits of heat from Gaussian sources to large graphs: weights and spectrum in turn.
+
+1. Signals are divided into some to fit and a contiguous part that is held out.
+2. Weights are fitted to the former with the noise held; then the noise, a stretch of all weights
+   and the variance of the sources to the latter, which three numbers cannot fit too well.
+   Again, for as long as the held-out signals become likelier.
+3. On all signals, the weights with that noise.
+4. The same with a penalty of three standard errors, which says what is an edge.
+
+The noise must not be fitted together with the weights: where noise is large, weights that are too
+light explain it as heat that hardly spread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import Bounds, minimize
+
+from heatgraph.kernels.probing import Probes, probing_vectors
+from heatgraph.kernels.sparse_laplacian import EdgeLayout
+from heatgraph.objective.gaussian import LogPenalty
+from heatgraph.objective.gaussian_large import (
+    LargeGaussianHeat,
+    LargePoint,
+    SignalBlocks,
+    StartPrior,
+    fit_spectrum,
+)
+from heatgraph.solvers.result import Progress, Status
+
+__all__ = ["LargeFit", "LargeFitter", "LargeResult", "Report"]
+
+Array = NDArray[np.float64]
+Report = Callable[[Progress], None]
+
+PRIOR_SPREAD = 0.5  # of the typical weight of the start
+PREDICT_PENALTY, EDGE_PENALTY = 1.0, 3.0  # standard errors
+ROUNDS = 12  # of weights and spectrum in turn, at the most
+GAIN = 2e-3  # nats per node and signal: held-out signals must become likelier by this to go on
+ROUND_ITER = 12  # iterations on the weights in one round: the next round moves what they head for
+PER_SIGNAL = 0.5  # nats per node, over the number of signals: smaller falls are sampling error
+VECTORS = 200  # probing vectors, about: their error is then below that of a few hundred signals
+DISTANCES = (6, 5, 4, 3, 2)  # of nodes with the same colour; the first that takes few enough
+WEAK = 0.1  # of the median weight: lighter edges do not count as edges for the colours
+FLAT = 0.05  # of the median information: an edge with less is given this much
+MEMORY = 20  # pairs of L-BFGS
+FURTHEST = 2.0  # how far a logarithm may move in the step that the residual is made of
+
+
+@dataclass(frozen=True, eq=False)
+class LargeFit:
+    """The end of one minimisation."""
+
+    point: LargePoint
+    status: Status
+    residual: float
+    history: tuple[float, ...]
+
+    @property
+    def x(self) -> Array:
+        return self.point.x
+
+
+@dataclass(frozen=True, eq=False)
+class LargeResult:
+    """The fit that predicts, the one that says what is an edge, and the likelihoods on the way."""
+
+    fit: LargeFit
+    edges: LargeFit
+    held_out: tuple[float, ...]
+    status: Status
+
+    @classmethod
+    def interrupted(cls, point: LargePoint) -> LargeResult:
+        """A point as it is, where the user stopped before anything was fitted to all signals."""
+        fit = LargeFit(point, Status.INTERRUPTED, float("nan"), (point.value,))
+        return cls(fit, fit, (), Status.INTERRUPTED)
+
+
+@dataclass(frozen=True, eq=False)
+class LargeFitter:
+    """What every stage shares.  ``tol`` is in nats per node, as in the dense fit."""
+
+    layout: EdgeLayout
+    n_scales: int = 1
+    rho: float = 1e-3
+    tol: float = 1e-5
+    max_iter: int = 500
+    n_threads: int = 1
+    seed: int = 0
+    report: Report | None = None
+
+    def start(self, w: Array, signals: SignalBlocks) -> tuple[LargeGaussianHeat, Array]:
+        """From weights of any unit: the stretch, the sources and the noise that fit best."""
+        problem = LargeGaussianHeat(
+            self.layout, signals, self._probes(w), self.n_scales, self.rho, (), self.n_threads
+        )
+        log_v = np.log(signals.mean_variance / self.n_scales)
+        ratios = np.log(0.5) * np.arange(self.n_scales - 1, 0, -1)
+        noise = np.log(0.1 * signals.mean_variance)
+        x = np.concatenate([w, np.full(self.n_scales, log_v), ratios, [noise]])
+        return problem, fit_spectrum(problem, x)[0]
+
+    def identify(
+        self, w: Array, train: SignalBlocks, held_out: SignalBlocks
+    ) -> tuple[Array, Array, tuple[float, ...]]:
+        """Stages 1 and 2: the start, a point with its noise, and the held-out objectives."""
+        problem, start = self.start(w, train)
+        x, best, values = start, start, []
+        for _ in range(ROUNDS):
+            fit = self.minimise(self._penalised(problem, x, start, PREDICT_PENALTY), x, ROUND_ITER)
+            if fit.status is Status.INTERRUPTED:
+                raise KeyboardInterrupt
+            problem = replace(problem, probes=self._probes(fit.point.w))
+            judged = replace(problem, signals=held_out, rho=0.0)
+            x, value = fit_spectrum(judged, fit.x)
+            start = _stretched_like(start, fit.x, x, problem.n_edges)
+            values.append(value / self.layout.n_nodes)
+            if len(values) > 1 and values[-1] > min(values[:-1]) - GAIN:
+                break
+            best = x
+        if values[-1] <= min(values):
+            best = x
+        return start, best, tuple(values)
+
+    def finish(
+        self, start: Array, x: Array, signals: SignalBlocks, values: tuple[float, ...] = ()
+    ) -> LargeResult:
+        """Stages 3 and 4, on all signals, with the noise of ``x``."""
+        w = x[: self.layout.candidates.n_edges]
+        problem = LargeGaussianHeat(
+            self.layout, signals, self._probes(w), self.n_scales, self.rho, (), self.n_threads
+        )
+        fit = self.minimise(self._penalised(problem, x, start, PREDICT_PENALTY), x, self.max_iter)
+        if fit.status is Status.INTERRUPTED:
+            return LargeResult(fit, fit, values, fit.status)
+        sparse = self._penalised(problem, fit.x, start, EDGE_PENALTY)
+        edges = self.minimise(sparse, fit.x, self.max_iter)
+        if edges.status is Status.INTERRUPTED:
+            return LargeResult(fit, fit, values, edges.status)
+        return LargeResult(fit, edges, values, fit.status)
+
+    def _probes(self, w: Array) -> Probes:
+        """About ``VECTORS``, for the edges that are not weak."""
+        positive = w[w > 0.0]
+        strong = w * (w > WEAK * np.median(positive)) if positive.size else w
+        rng = np.random.default_rng(self.seed)
+        for distance in DISTANCES:
+            probes = probing_vectors(self.layout.candidates, strong, distance, 2 * VECTORS, rng)
+            if probes.n_vectors <= VECTORS:
+                break
+        return probes
+
+    def _penalised(
+        self, problem: LargeGaussianHeat, x: Array, start: Array, c: float
+    ) -> LargeGaussianHeat:
+        """With the prior around the start, and a penalty of ``c`` standard errors at ``x``."""
+        M, w = problem.signals.n_signals, start[: problem.n_edges]
+        typical = float(w[w > 0.0].mean())
+        se = np.sqrt(2.0 / (M * _information(problem.at(x))))
+        terms = (StartPrior(w, PRIOR_SPREAD * typical, M), LogPenalty(c, se, M))
+        return replace(problem, penalties=terms)
+
+    def minimise(self, problem: LargeGaussianHeat, x: Array, max_iter: int) -> LargeFit:
+        """L-BFGS with bounds, in units of the standard errors; the noise is held."""
+        return _Descent(self, problem, x, max_iter).run()
+
+
+def _information(point: LargePoint) -> Array:
+    """Of the weights, (E,); those that are known best set a floor for the others."""
+    information = point.diagonal[: point.problem.n_edges]
+    return np.maximum(information, FLAT * float(np.median(information)))
+
+
+def _stretched_like(start: Array, before: Array, after: Array, n_edges: int) -> Array:
+    """The start, stretched as the weights were."""
+    total = float(before[:n_edges].sum())
+    stretch = float(after[:n_edges].sum()) / total if total > 0.0 else 1.0
+    moved = start.copy()
+    moved[:n_edges] *= stretch
+    return moved
+
+
+class _Descent:
+    """One run of scipy's L-BFGS-B, which calls back with points and is stopped by the residual."""
+
+    def __init__(
+        self, fitter: LargeFitter, problem: LargeGaussianHeat, x: Array, max_iter: int
+    ) -> None:
+        self.fitter, self.problem, self.max_iter = fitter, problem, max_iter
+        N = fitter.layout.n_nodes
+        self.tol = max(fitter.tol, PER_SIGNAL / problem.signals.n_signals)
+        self.latest = self.best = problem.at(x)
+        # A logarithm of a variance has the information 1 per node, at the most.
+        others = np.full(x.size - problem.n_edges, float(N))
+        self.diagonal = np.concatenate([_information(self.latest), others])
+        self.unit = 1.0 / np.sqrt(self.diagonal)
+        self.history = [self.latest.value]
+        self.residual = self._promised_fall(self.latest)
+
+    def run(self) -> LargeFit:
+        E = self.problem.n_edges
+        lower = np.full(self.unit.size, -np.inf)
+        upper = np.full(self.unit.size, np.inf)
+        y = self.best.x / self.unit
+        lower[:E] = 0.0
+        upper[E + self.problem.n_scales : -1] = 0.0
+        lower[-1] = upper[-1] = y[-1]
+        try:
+            self._report()
+            if self.residual > self.tol:
+                minimize(
+                    self._evaluate,
+                    y,
+                    jac=True,
+                    method="L-BFGS-B",
+                    bounds=Bounds(lower, upper),
+                    callback=self._after,
+                    options={"maxiter": self.max_iter, "maxcor": MEMORY, "ftol": 0.0, "gtol": 0.0},
+                )
+        except KeyboardInterrupt:
+            return self._result(Status.INTERRUPTED)
+        if self.residual <= self.tol:
+            return self._result(Status.CONVERGED)
+        at_limit = len(self.history) > self.max_iter
+        return self._result(Status.MAX_ITER if at_limit else Status.STALLED)
+
+    def _result(self, status: Status) -> LargeFit:
+        return LargeFit(self.best, status, self.residual, tuple(self.history))
+
+    def _evaluate(self, y: Array) -> tuple[float, Array]:
+        N = self.fitter.layout.n_nodes
+        self.latest = self.problem.at(y * self.unit)
+        return self.latest.value / N, self.latest.gradient * self.unit / N
+
+    def _after(self, intermediate_result: Any) -> None:
+        """After an accepted step: scipy evaluates it last."""
+        x = intermediate_result.x * self.unit
+        point = self.latest if np.array_equal(self.latest.x, x) else self.problem.at(x)
+        self.best, self.residual = point, self._promised_fall(point)
+        self.history.append(point.value)
+        self._report()
+        if self.residual <= self.tol:
+            raise StopIteration
+
+    def _promised_fall(self, point: LargePoint) -> float:
+        """Of a step scaled by the information, per node; the noise does not move."""
+        g, E = point.gradient.copy(), self.problem.n_edges
+        g[-1] = 0.0
+        step = np.clip(-g / self.diagonal, -FURTHEST, FURTHEST)
+        step[:E] = np.maximum(step[:E], -point.x[:E])
+        return -float(g @ step) / self.fitter.layout.n_nodes
+
+    def _report(self) -> None:
+        if self.fitter.report is not None:
+            n = int((self.best.w > 0.0).sum())
+            self.fitter.report(
+                Progress(len(self.history) - 1, self.max_iter, self.history[-1], n, self.residual)
+            )

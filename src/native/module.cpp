@@ -1,0 +1,123 @@
+// The compiled core, one module per instruction set; heatgraph.kernels.native chooses among them.
+
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+
+#include <stdexcept>
+
+#include "chebyshev.hpp"
+
+namespace nb = nanobind;
+using namespace heatgraph;
+
+namespace {
+
+using Doubles = nb::ndarray<const double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Longs = nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Ints = nb::ndarray<const std::int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Matrix = nb::ndarray<const double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+using Blocks = nb::ndarray<const double, nb::ndim<3>, nb::c_contig, nb::device::cpu>;
+using OutVector = nb::ndarray<double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using OutBlocks = nb::ndarray<double, nb::ndim<4>, nb::c_contig, nb::device::cpu>;
+
+void require(bool holds, const char* what) {
+  if (!holds) throw std::invalid_argument(what);
+}
+
+// Compressed rows that stay inside their arrays: a wrong index would read foreign memory.
+void check_rows(const Longs& indptr, const Ints& ends) {
+  const auto n = static_cast<std::int64_t>(indptr.shape(0)) - 1;
+  require(n >= 0 && indptr(0) == 0, "indptr must begin with 0");
+  for (std::int64_t i = 0; i < n; ++i) require(indptr(i) <= indptr(i + 1), "indptr must ascend");
+  require(indptr(n) == static_cast<std::int64_t>(ends.shape(0)), "indptr must end at the last entry");
+  for (std::size_t p = 0; p < ends.shape(0); ++p)
+    require(0 <= ends(p) && ends(p) < n, "an index is not a node");
+}
+
+Operator operator_of(const Longs& indptr, const Ints& indices, const Doubles& values,
+                     const Doubles& diagonal) {
+  check_rows(indptr, indices);
+  require(values.shape(0) == indices.shape(0), "one value per index");
+  require(diagonal.shape(0) + 1 == indptr.shape(0), "one diagonal entry per row");
+  return {static_cast<std::int64_t>(diagonal.shape(0)), indptr.data(), indices.data(),
+          values.data(), diagonal.data()};
+}
+
+void check_blocks(const Operator& A, const Blocks& X, const Matrix& C) {
+  require(C.shape(0) > 0 && C.shape(1) > 0 && C.shape(1) % kTerms == 0,
+          "C must be (R, n_terms), n_terms a multiple of TERMS");
+  require(X.shape(1) == static_cast<std::size_t>(A.n) && X.shape(2) == HEATGRAPH_WIDTH,
+          "X must be (n_blocks, n, WIDTH)");
+}
+
+// out[b, i, r, :] = sum_k C[r, k] (T_k(A) X[b])[i, :]
+void apply(Longs indptr, Ints indices, Doubles values, Doubles diagonal, Blocks X, Matrix C,
+           OutBlocks out) {
+  const Operator A = operator_of(indptr, indices, values, diagonal);
+  check_blocks(A, X, C);
+  const std::size_t R = C.shape(0), size = A.n * R * HEATGRAPH_WIDTH;
+  require(out.shape(0) == X.shape(0) && out.shape(1) == X.shape(1) && out.shape(2) == R &&
+              out.shape(3) == HEATGRAPH_WIDTH,
+          "out must be (n_blocks, n, R, WIDTH)");
+  nb::gil_scoped_release release;
+  Workspace<HEATGRAPH_WIDTH> work(A.n);
+  for (std::size_t b = 0; b < X.shape(0); ++b)
+    polynomials<HEATGRAPH_WIDTH>(A, X.data() + b * A.n * HEATGRAPH_WIDTH, C.data(), C.shape(1), R,
+                                 out.data() + b * size, nullptr, work);
+}
+
+// moments[k] += <X, T_k(A) X>;  g[e] += sum_r signs[r] ||Y_r[i] - Y_r[j]||^2 over the pairs,
+// Y_r = sum_k C[r, k] T_k(A) X.
+void quadratic(Longs indptr, Ints indices, Doubles values, Doubles diagonal, Longs pair_indptr,
+               Ints ends, Longs number, Blocks X, Matrix C, Doubles signs, OutVector moments,
+               OutVector g) {
+  const Operator A = operator_of(indptr, indices, values, diagonal);
+  check_blocks(A, X, C);
+  check_rows(pair_indptr, ends);
+  const std::size_t R = C.shape(0);
+  require(pair_indptr.shape(0) == indptr.shape(0), "pairs must be on the nodes of the operator");
+  require(number.shape(0) == ends.shape(0), "one number per pair");
+  require(signs.shape(0) == R, "one sign per factor");
+  require(moments.shape(0) == C.shape(1), "one moment per term");
+  for (std::size_t p = 0; p < number.shape(0); ++p)
+    require(0 <= number(p) && number(p) < static_cast<std::int64_t>(g.shape(0)),
+            "a number is not a place of g");
+  nb::gil_scoped_release release;
+  const Pairs pairs{pair_indptr.data(), ends.data(), number.data()};
+  Workspace<HEATGRAPH_WIDTH> work(A.n);
+  AlignedArray Y(A.n * R * HEATGRAPH_WIDTH);
+  for (std::size_t b = 0; b < X.shape(0); ++b) {
+    polynomials<HEATGRAPH_WIDTH>(A, X.data() + b * A.n * HEATGRAPH_WIDTH, C.data(), C.shape(1), R,
+                                 Y.data(), moments.data(), work);
+    pair_distances<HEATGRAPH_WIDTH>(pairs, A.n, Y.data(), signs.data(), R, g.data());
+  }
+}
+
+// The highest x86-64 level (1 to 4) that this processor has; 1 elsewhere.
+int processor_level() {
+#if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
+  __builtin_cpu_init();
+  const bool v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+                  __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2");
+  const bool v4 = v3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                  __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
+                  __builtin_cpu_supports("avx512vl");
+  return v4 ? 4 : v3 ? 3 : 1;
+#else
+  return 1;
+#endif
+}
+
+}  // namespace
+
+NB_MODULE(HEATGRAPH_MODULE, m) {
+  m.attr("WIDTH") = HEATGRAPH_WIDTH;
+  m.attr("TERMS") = kTerms;
+  m.def("processor_level", &processor_level);
+  m.def("apply", &apply, nb::arg("indptr"), nb::arg("indices"), nb::arg("values"),
+        nb::arg("diagonal"), nb::arg("X"), nb::arg("C"), nb::arg("out").noconvert());
+  m.def("quadratic", &quadratic, nb::arg("indptr"), nb::arg("indices"), nb::arg("values"),
+        nb::arg("diagonal"), nb::arg("pair_indptr"), nb::arg("ends"), nb::arg("number"),
+        nb::arg("X"), nb::arg("C"), nb::arg("signs"), nb::arg("moments").noconvert(),
+        nb::arg("g").noconvert());
+}

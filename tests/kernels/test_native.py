@@ -1,0 +1,97 @@
+"""The compiled core against the NumPy lines that it equals, on every instruction set here."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from heatgraph.kernels import native
+
+LEVELS = native.levels()
+
+
+def matrix(n, rng, density=0.2):
+    """A symmetric sparse matrix with its spectrum in [-1, 1], as the core takes it."""
+    A = sparse.random_array((n, n), density=density, rng=rng)
+    A = (A + A.T).toarray()
+    A /= np.abs(np.linalg.eigvalsh(A)).max() or 1.0
+    diagonal = np.diag(A).copy()
+    off = sparse.csr_array(A - np.diag(diagonal))
+    operator = off.indptr.astype(np.int64), off.indices.astype(np.int32), off.data, diagonal
+    return A, operator
+
+
+def terms_of(A, X, n_terms):
+    terms = [X, A @ X]
+    while len(terms) < n_terms:
+        terms.append(2.0 * A @ terms[-1] - terms[-2])
+    return np.array(terms[:n_terms])
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize(
+    ("n", "n_terms", "n_blocks", "R"), [(1, 8, 1, 1), (9, 16, 3, 2), (40, 24, 2, 5)]
+)
+def test_apply_combines_chebyshev_terms(level, n, n_terms, n_blocks, R):
+    core, rng = LEVELS[level], np.random.default_rng(n)
+    A, operator = matrix(n, rng)
+    X = rng.standard_normal((n_blocks, n, core.WIDTH))
+    C = rng.standard_normal((R, n_terms))
+    out = np.empty((n_blocks, n, R, core.WIDTH))
+    core.apply(*operator, X, C, out)
+    for block, found in zip(X, out, strict=True):
+        expected = np.einsum("rk,knw->nrw", C, terms_of(A, block, n_terms))
+        np.testing.assert_allclose(found, expected, atol=1e-12 * np.abs(C).sum())
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_quadratic_sums_moments_and_distances_of_pairs(level):
+    core, rng = LEVELS[level], np.random.default_rng(1)
+    n, n_terms, R = 30, 16, 3
+    A, operator = matrix(n, rng)
+    X = rng.standard_normal((2, n, core.WIDTH))
+    C, signs = rng.standard_normal((R, n_terms)), np.array([1.0, -1.0, 1.0])
+    i, j = np.triu_indices(n, 1)
+    indptr = np.concatenate([[0], np.cumsum(np.bincount(i, minlength=n))])
+    number = rng.permutation(i.size)
+    moments, slope = np.ones(n_terms), np.ones(i.size)  # sums are added to what is there
+    core.quadratic(*operator, indptr, j.astype(np.int32), number, X, C, signs, moments, slope)
+    T = np.stack([terms_of(A, block, n_terms) for block in X])
+    np.testing.assert_allclose(moments, 1.0 + np.einsum("bnw,bknw->k", X, T))
+    Y = np.einsum("rk,bknw->brnw", C, T)
+    distances = np.einsum("r,brnw->n", signs, np.square(Y[:, :, i] - Y[:, :, j]))
+    np.testing.assert_allclose(slope[number], 1.0 + distances)
+
+
+def good_arguments(core):
+    _, operator = matrix(4, np.random.default_rng(0), density=0.9)
+    X, C = np.zeros((1, 4, core.WIDTH)), np.zeros((2, 8))
+    return [*operator, X, C, np.empty((1, 4, 2, core.WIDTH))]
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize(
+    ("position", "change"),
+    [
+        (0, lambda a: a + 1),
+        (0, lambda a: a[::-1].copy()),
+        (1, lambda a: a + 100),
+        (1, lambda a: a - 100),
+        (2, lambda a: a[:-1].copy()),
+        (3, lambda a: a[:-1].copy()),
+        (4, lambda a: a[:, :-1].copy()),
+        (5, lambda a: a[:, :-1].copy()),
+        (6, lambda a: a[:, :, :1].copy()),
+    ],
+)
+def test_arrays_that_do_not_fit_together_are_refused(level, position, change):
+    core = LEVELS[level]
+    arguments = good_arguments(core)
+    core.apply(*arguments)
+    arguments[position] = change(arguments[position])
+    with pytest.raises(ValueError, match=r"must|one|index|entry"):
+        core.apply(*arguments)
+
+
+def test_the_highest_level_of_the_processor_is_taken():
+    assert max(LEVELS) == native.LEVEL
+    assert LEVELS[native.LEVEL].WIDTH == native.WIDTH

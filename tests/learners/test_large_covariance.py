@@ -1,0 +1,155 @@
+"""HeatCovariance by the sparse engine, as a user meets it."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from heatgraph import HeatCovariance, load_model, save_model
+from heatgraph.datasets import make_graph, make_heat_signals
+from heatgraph.metrics import edge_scores
+from heatgraph.solvers.result import Status
+
+N = 150
+
+
+@pytest.fixture(scope="module")
+def data():
+    graph = make_graph("geometric", N, random_state=3)
+    X, _ = make_heat_signals(graph, [2.0], 400, N, 0.05, random_state=3)
+    return graph, X[:300], X[300:]
+
+
+@pytest.fixture(scope="module")
+def model(data):
+    return HeatCovariance(solver="sparse").fit(data[1])
+
+
+def test_the_graph_the_scale_and_the_noise_are_found(data, model):
+    assert model.solver_ == "sparse"
+    assert model.status_ == Status.CONVERGED
+    assert edge_scores(data[0], model.graph_).f_measure > 0.97
+    assert model.scales_[0] == pytest.approx(2.0, rel=0.15)
+    assert np.sqrt(model.noise_variance_) == pytest.approx(0.05, rel=0.4)
+    assert model.weights_.weights.sum() == pytest.approx(N / 2)
+
+
+def test_the_two_engines_predict_alike(data, model):
+    dense = HeatCovariance(solver="dense", shrinkage=0.01, penalty=2.0).fit(data[1])
+    assert dense.solver_ == "dense"
+    assert model.score_hidden(data[2]) == pytest.approx(dense.score_hidden(data[2]), abs=0.03)
+    assert model.score(data[2]) == pytest.approx(dense.score(data[2]), abs=0.03 * N)
+
+
+def test_signals_in_other_units_give_the_same_model(data, model):
+    other = HeatCovariance(solver="sparse").fit(1000.0 * data[1] + 5.0)
+    np.testing.assert_array_equal(other.graph_.edges, model.graph_.edges)
+    assert other.noise_variance_ == pytest.approx(1e6 * model.noise_variance_, rel=1e-3)
+    assert other.score_hidden(1000.0 * data[2] + 5.0) == pytest.approx(model.score_hidden(data[2]))
+
+
+def test_imputed_values_have_standard_deviations_that_hold(data, model):
+    rng = np.random.default_rng(0)
+    X = data[2][:30]
+    hidden = rng.random(X.shape) < 0.2
+    hidden[:] = hidden[0]  # one pattern of gaps: standard deviations take a system for each
+    gaps = np.where(hidden, np.nan, X)
+    filled, std = model.impute(gaps, return_std=True)
+    z = (filled - X)[hidden] / std[hidden]
+    assert 0.85 < z.std() < 1.15
+    np.testing.assert_array_equal(filled[~hidden], X[~hidden])
+
+
+def test_names_and_frames_come_back(data):
+    names = [f"station {k}" for k in range(N)]
+    frame = pd.DataFrame(data[1], columns=names)
+    model = HeatCovariance(solver="sparse", n_edges=40).fit(frame)
+    assert model.graph_.n_edges == 40
+    assert model.graph_.names == tuple(names)
+    gaps = frame.iloc[:3].mask(frame.iloc[:3] < 0.0)
+    filled = model.impute(gaps)
+    assert list(filled.columns) == names
+    assert not filled.isna().any().any()
+
+
+def test_a_saved_model_computes_the_same(data, model, tmp_path):
+    save_model(model, tmp_path / "model.npz")
+    loaded = load_model(tmp_path / "model.npz")
+    gaps = np.where(data[2][:4] > 0.5, np.nan, data[2][:4])
+    np.testing.assert_array_equal(loaded.impute(gaps), model.impute(gaps))
+    assert loaded.score(data[2]) == model.score(data[2])
+    assert loaded.solver_ == "sparse"
+
+
+def test_sources_samples_and_distances(data, model):
+    H = model.transform(data[2][:3])
+    assert H.shape == (3, N)
+    near = model.inverse_transform(H)
+    assert np.square(near - data[2][:3]).mean() < 0.2 * data[2][:3].var()
+    X = model.sample(2000, random_state=0)
+    assert X.std() == pytest.approx(data[1].std(), rel=0.1)
+    assert model.mahalanobis(X).mean() == pytest.approx(N, rel=0.02)
+
+
+def test_a_checkpoint_resumes_to_the_same_model(data, model, tmp_path):
+    path = tmp_path / "fit.npz"
+
+    def stop(progress):
+        if path.exists() and progress.iteration == 2:
+            raise KeyboardInterrupt
+
+    first = HeatCovariance(solver="sparse", checkpoint=path).fit(data[1], monitor=stop)
+    assert first.status_ == Status.INTERRUPTED
+    second = HeatCovariance(solver="sparse", checkpoint=path).fit(data[1])
+    np.testing.assert_allclose(second.weights_.weights, model.weights_.weights)
+
+
+def test_an_interrupted_search_leaves_a_model(data):
+    def stop(progress):
+        if progress.iteration == 1:
+            raise KeyboardInterrupt
+
+    model = HeatCovariance(solver="sparse").fit(data[1], monitor=stop)
+    assert model.status_ == Status.INTERRUPTED
+    assert np.isfinite(model.score(data[2]))
+
+
+@pytest.mark.parametrize(
+    ("parameters", "spoil", "named"),
+    [
+        ({"solver": "fast"}, False, "solver"),
+        ({"candidates": "all"}, False, "candidates"),
+        ({"cut": "significance"}, False, "cut"),
+        ({}, True, "NaN"),
+        ({"n_scales": 0}, False, "n_scales"),
+    ],
+)
+def test_what_it_does_not_do_is_refused_by_name(data, parameters, spoil, named):
+    X = data[1].copy()
+    if spoil:
+        X[3, 4] = np.nan
+    with pytest.raises(ValueError, match=named):
+        HeatCovariance(**{"solver": "sparse", **parameters}).fit(X)
+
+
+def test_what_a_fitted_model_does_not_do_is_refused_by_name(data, model):
+    with pytest.raises(ValueError, match="edge_statistics"):
+        model.edge_statistics()
+    with pytest.raises(ValueError, match="partial_fit"):
+        model.partial_fit(data[1])
+    with pytest.raises(ValueError, match="NaN"):
+        model.score(np.where(data[2] > 1.0, np.nan, data[2]))
+
+
+def test_given_candidates_are_all_that_is_learned_on(data):
+    allowed = data[0].edges[::2]
+    model = HeatCovariance(solver="sparse", candidates=allowed).fit(data[1])
+    pairs = {tuple(sorted(e)) for e in allowed.tolist()}
+    assert {tuple(sorted(e)) for e in model.weights_.edges.tolist()} <= pairs
+
+
+def test_few_signals_and_two_scales_are_fitted(data):
+    few = HeatCovariance(solver="sparse").fit(data[1][:6])
+    assert np.isfinite(few.score(data[2]))
+    two = HeatCovariance(solver="sparse", n_scales=2).fit(data[1])
+    assert two.scales_.shape == (2,)
+    assert np.isfinite(two.score(data[2]))
