@@ -20,7 +20,8 @@ DISTRIBUTED := benchmarks/bench_distributed.py
 SCALE := benchmarks/bench_scale.py
 REAL := benchmarks/bench_real.py
 COVARIANCE := benchmarks/bench_covariance.py
-BENCHMARKS := $(filter-out $(ACCURACY) $(DISTRIBUTED) $(SCALE) $(REAL) $(COVARIANCE),$(sort $(wildcard benchmarks/bench_*.py)))
+LARGE := benchmarks/bench_large.py
+BENCHMARKS := $(filter-out $(ACCURACY) $(DISTRIBUTED) $(SCALE) $(REAL) $(COVARIANCE) $(LARGE),$(sort $(wildcard benchmarks/bench_*.py)))
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
@@ -92,6 +93,7 @@ bench-real: setup $(REAL_VENV)/.installed  ## Run the benchmark on data from els
 	$(BIN)/python -m $(subst /,.,$(basename $(COVARIANCE))) --seeds $(REAL_SEEDS)
 
 bench-scale: setup  ## Run the benchmark of large graphs, for an hour or so
+	$(BIN)/python -m $(subst /,.,$(basename $(LARGE)))
 	$(BIN)/python -m $(subst /,.,$(basename $(SCALE)))
 
 docs: setup  ## Build the documentation in docs/_build/html; a warning is an error

@@ -43,7 +43,7 @@ __all__ = [
 
 Array = NDArray[np.float64]
 
-SERIES_TOL = 1e-5  # relative error of the series of log f and 1 / f
+SERIES_TOL = 1e-6  # relative error of the series of log f and 1 / f
 INFORMATION_TOL = 1e-5  # of the largest factor of the information: left out
 NOISE_FLOOR = 1e-4  # of the mean variance: bounds the condition of C, and so the degree of 1 / f
 SPECTRUM_TERMS = 128  # of the moments that a spectrum is fitted to
