@@ -10,25 +10,19 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.covariance import GraphicalLasso, GraphicalLassoCV
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted
 
 from heatgraph.graph import CandidateEdges
-from heatgraph.learners.hidden import HiddenScoreMixin, as_given, fill_by_precision, node_means
+from heatgraph.learners.hidden import PrecisionMixin, node_means
 from heatgraph.learners.outcome import check_n_edges, store_graph, warn_of_status
 from heatgraph.learners.reporting import ReportMixin
 from heatgraph.learners.validation import (
     check_complete,
     check_number,
-    check_signals,
     node_names,
     over_square,
     per_square,
     unit_of,
 )
-from heatgraph.objective.heat import Signals
-from heatgraph.selection.density import HIDDEN_SHARE
-from heatgraph.selection.interpolation import interpolation_errors
-from heatgraph.selection.masked import hide_entries
 from heatgraph.solvers.result import Monitor, Progress, Status
 
 __all__ = ["GraphicalLassoGraph"]
@@ -38,7 +32,7 @@ Array = NDArray[np.float64]
 SAME = 1e-12  # a standard deviation below this share of a column's size is rounding
 
 
-class GraphicalLassoGraph(HiddenScoreMixin, ReportMixin, BaseEstimator):
+class GraphicalLassoGraph(PrecisionMixin, ReportMixin, BaseEstimator):
     r"""Read a graph from the sparse precision matrix of a Gaussian model.
 
     .. math::
@@ -156,40 +150,6 @@ class GraphicalLassoGraph(HiddenScoreMixin, ReportMixin, BaseEstimator):
             monitor(Progress(self.n_iter_, self.n_iter_, value, edges, self.residual_))
         warn_of_status(self)
         return self
-
-    def impute(self, X: Any) -> Any:
-        """``X`` with its NaN replaced by their mean given what was observed of the same signal.
-
-        Parameters
-        ----------
-        X : array-like or data frame (n_signals, n_nodes)
-            NaN marks an entry that was not observed.
-
-        Returns
-        -------
-        ndarray or data frame
-            As ``X`` is.  A signal of which nothing was observed gets ``location_``.
-        """
-        check_is_fitted(self)
-        observations = check_signals(self, X, reset=False)
-        precision = self.precision_ / np.abs(self.precision_).max()
-        return as_given(fill_by_precision(observations, self.location_, precision), X)
-
-    def score(self, X: Any, y: Any = None) -> float:
-        """The share of hidden entries' energy that the model predicts; 0 is predicting zero.
-
-        A quarter of each signal's entries is hidden, always the same ones for the same shape, and
-        predicted by their mean given the rest.
-        """
-        check_is_fitted(self)
-        observations = check_complete(self, X, reset=False)
-        unit = unit_of(observations)
-        centred = np.ascontiguousarray((observations - self.location_).T / unit)
-        part = hide_entries(Signals(centred, None), HIDDEN_SHARE, np.random.default_rng(0))
-        error, _ = interpolation_errors(self.precision_ / np.abs(self.precision_).max(), part)
-        hidden = np.where(part.hidden, observations.T / unit, 0.0)
-        total = float(np.sum(hidden**2))
-        return 1.0 - float(error.sum()) / total if total > 0.0 else 0.0
 
 
 def _solve(estimator: GraphicalLassoGraph, X: Array, unit: float) -> GraphicalLasso:
