@@ -7,6 +7,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from heatgraph.baselines import GeneralizedLaplacian, LakeTenenbaum
     from heatgraph.graph import Graph
     from heatgraph.learners import (
         GraphicalLassoGraph,
@@ -20,9 +21,11 @@ if TYPE_CHECKING:
 
 __version__ = version("heatgraph")
 __all__ = [
+    "GeneralizedLaplacian",
     "Graph",
     "GraphicalLassoGraph",
     "HeatCovariance",
+    "LakeTenenbaum",
     "LearnHeat",
     "SmoothGraph",
     "SpectralTemplates",
@@ -32,7 +35,9 @@ __all__ = [
     "save_model",
 ]
 _HOMES = {
+    "GeneralizedLaplacian": "heatgraph.baselines",
     "Graph": "heatgraph.graph",
+    "LakeTenenbaum": "heatgraph.baselines",
     "load_model": "heatgraph.storage",
     "save_model": "heatgraph.storage",
 }

@@ -121,7 +121,8 @@ def _sizes(K: Array, form: str) -> Array:
     root = np.sqrt(own)
     _, U = np.linalg.eigh(np.maximum(K, 0.0) / np.outer(root, root))
     perron = np.abs(U[:, -1])
-    return root * np.maximum(perron, SMALLEST_SIZE * perron.max())
+    sizes: Array = root * np.maximum(perron, SMALLEST_SIZE * perron.max())
+    return sizes
 
 
 @dataclass(frozen=True, eq=False)
