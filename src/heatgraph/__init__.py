@@ -7,7 +7,13 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from heatgraph.baselines import GeneralizedLaplacian, LakeTenenbaum
+    from heatgraph.baselines import (
+        DiffusionPolytope,
+        GeneralizedLaplacian,
+        HeatFilter,
+        LakeTenenbaum,
+        neighbour_graph,
+    )
     from heatgraph.graph import Graph
     from heatgraph.learners import (
         GraphicalLassoGraph,
@@ -21,10 +27,12 @@ if TYPE_CHECKING:
 
 __version__ = version("heatgraph")
 __all__ = [
+    "DiffusionPolytope",
     "GeneralizedLaplacian",
     "Graph",
     "GraphicalLassoGraph",
     "HeatCovariance",
+    "HeatFilter",
     "LakeTenenbaum",
     "LearnHeat",
     "SmoothGraph",
@@ -32,9 +40,13 @@ __all__ = [
     "__version__",
     "learn",
     "load_model",
+    "neighbour_graph",
     "save_model",
 ]
 _HOMES = {
+    "neighbour_graph": "heatgraph.baselines",
+    "HeatFilter": "heatgraph.baselines",
+    "DiffusionPolytope": "heatgraph.baselines",
     "GeneralizedLaplacian": "heatgraph.baselines",
     "Graph": "heatgraph.graph",
     "LakeTenenbaum": "heatgraph.baselines",
