@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from heatgraph.baselines import (
+        CausalGraphProcess,
         DiffusionPolytope,
         GeneralizedLaplacian,
         HeatFilter,
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 __version__ = version("heatgraph")
 __all__ = [
+    "CausalGraphProcess",
     "DiffusionPolytope",
     "GeneralizedLaplacian",
     "Graph",
@@ -44,6 +46,7 @@ __all__ = [
     "save_model",
 ]
 _HOMES = {
+    "CausalGraphProcess": "heatgraph.baselines",
     "neighbour_graph": "heatgraph.baselines",
     "HeatFilter": "heatgraph.baselines",
     "DiffusionPolytope": "heatgraph.baselines",

@@ -95,7 +95,7 @@ def edge_scores(true: Graph, learned: Graph) -> EdgeScores:
         f_measure=_ratio(2 * hits, true.n_edges + learned.n_edges),
         precision=_ratio(hits, learned.n_edges),
         recall=_ratio(hits, true.n_edges),
-        nmi=_nmi(hits, true.n_edges, learned.n_edges, math.comb(true.n_nodes, 2)),
+        nmi=_nmi(hits, true.n_edges, learned.n_edges, _n_pairs(true)),
         weight_error=error / size if size else (math.inf if error else 0.0),
     )
 
@@ -199,6 +199,11 @@ def _keys(true: Graph, learned: Graph) -> tuple[NDArray[np.intp], NDArray[np.int
         raise ValueError(
             f"true and learned must be on the same nodes, got {n} and {learned.n_nodes} nodes"
         )
+    if true.directed != learned.directed:
+        raise ValueError(
+            "true and learned must be both directed or both not; drop the directions of one with "
+            "graph.undirected()"
+        )
     edges = learned.edges
     if true.names is not None and learned.names is not None and true.names != learned.names:
         number = {name: k for k, name in enumerate(true.names)}
@@ -208,8 +213,13 @@ def _keys(true: Graph, learned: Graph) -> tuple[NDArray[np.intp], NDArray[np.int
                 f"true and learned must be on the same nodes, only learned has {unknown!r}"
             )
         new = np.array([number[name] for name in learned.names], dtype=np.intp)
-        edges = np.sort(new[edges], axis=1)
+        edges = new[edges] if learned.directed else np.sort(new[edges], axis=1)
     return true.edges[:, 0] * n + true.edges[:, 1], edges[:, 0] * n + edges[:, 1]
+
+
+def _n_pairs(graph: Graph) -> int:
+    pairs = math.comb(graph.n_nodes, 2)
+    return 2 * pairs if graph.directed else pairs
 
 
 def _ratio(part: int, whole: int) -> float:

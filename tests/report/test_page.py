@@ -151,3 +151,14 @@ def test_a_model_whose_sources_are_elsewhere(page, graph, make_model):
     data = json.loads(parts(page(model))[0][0])
     assert data["labels"] == []
     assert data["scales"] == [1.0, 3.0]
+
+
+def test_edges_with_a_direction_have_heads(tmp_path):
+    pairs, weights = [(0, 1), (1, 0), (2, 0)], [1.0, 2.0, 3.0]
+    for directed in (True, False):
+        path = tmp_path / f"{directed}.html"
+        first = 0 if directed else 1
+        write_report(Graph(pairs[first:], weights[first:], directed=directed), path)
+        page = path.read_text(encoding="utf-8")
+        assert ("3 directed edges" in page) == directed
+        assert ("triangle" in page.split('id="pictures"')[1].split("</script>")[0]) == directed

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from matplotlib.collections import LineCollection
 from matplotlib.colors import Normalize, TwoSlopeNorm
+from matplotlib.patches import FancyArrowPatch
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import ArrayLike, NDArray
 
@@ -48,6 +49,8 @@ def plot_graph(
     ax: Axes | None = None,
 ) -> Axes:
     """Draw a graph: heavy edges wide and dark, nodes coloured by a value each.
+
+    The edges of a directed graph are arrows, bent so that both directions of a pair are seen.
 
     Parameters
     ----------
@@ -239,6 +242,10 @@ def _draw_edges(ax: Axes, graph: Graph, places: Array) -> None:
     ink[:, 3] = 0.12 + 0.78 * share
     # Many edges are thin ones, or they would hide each other.
     width = float(np.clip(3.6 * np.sqrt(80.0 / max(graph.n_edges, 1)), 0.6, 3.6))
+    if graph.directed:
+        widths = 0.15 * width + 0.55 * width * share  # the head says more than the line
+        _draw_arrows(ax, places[graph.edges[order]], widths, ink, len(places))
+        return
     lines = LineCollection(
         list(places[graph.edges[order]]),
         linewidths=0.15 * width + 0.85 * width * share,
@@ -249,8 +256,32 @@ def _draw_edges(ax: Axes, graph: Graph, places: Array) -> None:
     ax.add_collection(lines)
 
 
+def _draw_arrows(ax: Axes, ends: Array, widths: Array, ink: Array, n_nodes: int) -> None:
+    """An arrow for each pair of ends (E, 2, 2), from the border of a node to that of the other."""
+    gap = 0.5 * float(np.sqrt(_node_size(n_nodes)))  # points: the radius of a node
+    for (start, end), width, colour in zip(ends, widths, ink.tolist(), strict=True):
+        arrow = FancyArrowPatch(
+            tuple(start),
+            tuple(end),
+            arrowstyle="-|>",
+            mutation_scale=6.0 + 2.5 * float(width),
+            connectionstyle="arc3,rad=0.12",
+            shrinkA=gap,
+            shrinkB=gap,
+            linewidth=float(width),
+            color=colour,
+            zorder=1,
+        )
+        ax.add_patch(arrow)
+
+
+def _node_size(n_nodes: int) -> float:
+    """The area of a node, in square points."""
+    return float(np.clip(9000 / n_nodes, 12, 130))
+
+
 def _draw_nodes(ax: Axes, places: Array, values: Array | None, label: str = "value") -> None:
-    size = float(np.clip(9000 / len(places), 12, 130))
+    size = _node_size(len(places))
     x, y = places.T
     style: dict[str, Any] = {"s": size, "edgecolors": INK, "linewidths": 0.8, "zorder": 3}
     if values is None:

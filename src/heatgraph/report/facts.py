@@ -24,7 +24,8 @@ RESULTS = ("alpha_", "beta_", "shrinkage_", "penalty_", "eps_", "noise_variance_
 def lead(model: Any, content: Content) -> str:
     """The model in a sentence or two."""
     graph = content.graph
-    text = f"{_count(graph.n_nodes, 'node')} and {_count(graph.n_edges, 'edge')}"
+    kind = "directed edge" if graph.directed else "edge"
+    text = f"{_count(graph.n_nodes, 'node')} and {_count(graph.n_edges, kind)}"
     components = graph.n_components()
     text += " in one piece" if components == 1 else f" in {components} separate pieces"
     if isinstance(model, Graph):
