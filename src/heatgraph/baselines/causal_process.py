@@ -267,7 +267,7 @@ class _Settings:
                 raise ValueError(f"lam must be below 1, which leaves no edge, got {model.lam!r}.")
         elif model.lam != "auto":
             raise ValueError(f'lam must be a number in [0, 1) or "auto", got {model.lam!r}.')
-        whole = {"minimum": 1, "integer": True}
+        whole: dict[str, Any] = {"minimum": 1, "integer": True}
         return cls(
             int(check_number("order", model.order, **whole)),
             share,

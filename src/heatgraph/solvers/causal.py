@@ -52,8 +52,8 @@ class Lags:
 
     def slope(self, R: Array, i: int) -> Array:
         """The gradient of the misfit in ``R_i``, ``i`` from 1."""
-        fitted: Array = np.einsum("jnm,jmp->np", R, self.own[1:, i])
-        return fitted - self.own[0, i]
+        slope: Array = np.einsum("jnm,jmp->np", R, self.own[1:, i]) - self.own[0, i]
+        return slope
 
 
 def _commutator(A: Array, B: Array) -> Array:
