@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         LakeTenenbaum,
         neighbour_graph,
     )
+    from heatgraph.comparison import compare
     from heatgraph.graph import Graph
     from heatgraph.learners import (
         GraphicalLassoGraph,
@@ -40,12 +41,14 @@ __all__ = [
     "SmoothGraph",
     "SpectralTemplates",
     "__version__",
+    "compare",
     "learn",
     "load_model",
     "neighbour_graph",
     "save_model",
 ]
 _HOMES = {
+    "compare": "heatgraph.comparison",
     "CausalGraphProcess": "heatgraph.baselines",
     "neighbour_graph": "heatgraph.baselines",
     "HeatFilter": "heatgraph.baselines",

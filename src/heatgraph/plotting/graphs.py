@@ -35,7 +35,7 @@ from heatgraph.plotting.style import (
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["plot_graph", "plot_laplacians", "plot_sources"]
+__all__ = ["draw_edges", "draw_nodes", "frame", "plot_graph", "plot_laplacians", "plot_sources"]
 
 Array = NDArray[np.float64]
 
@@ -77,9 +77,9 @@ def plot_graph(
     shown = None if values is None else _values(values, graph.n_nodes)
     ax = new_axes(6.0, 5.0) if ax is None else ax
     places = places_of(graph, coordinates)
-    _draw_edges(ax, graph, places)
-    _draw_nodes(ax, places, shown)
-    _frame(ax, places)
+    draw_edges(ax, graph, places)
+    draw_nodes(ax, places, shown)
+    frame(ax, places)
     if graph.n_nodes <= MAX_NAMES:
         draw_labels(ax, places, texts(graph), graph.edges)
     return ax
@@ -133,8 +133,8 @@ def plot_sources(
         raise ValueError(f"scales must have one value a row of sources, got {tau.shape}")
     ax = new_axes(6.5, 5.0) if ax is None else ax
     places = places_of(graph, coordinates)
-    _draw_edges(ax, graph, places)
-    _draw_nodes(ax, places, _values(signal, graph.n_nodes), label="signal")
+    draw_edges(ax, graph, places)
+    draw_nodes(ax, places, _values(signal, graph.n_nodes), label="signal")
     labels = list(texts(graph)) if graph.n_nodes <= MAX_NAMES else [""] * graph.n_nodes
     H = np.where(np.abs(H) >= FAINT * np.abs(H).max(initial=0.0), H, 0.0)
     for s, row in enumerate(H):
@@ -152,7 +152,7 @@ def plot_sources(
         )
         for k in found:
             labels[k] = f"{labels[k]}\n{row[k]:+.2g}".strip()
-    _frame(ax, places)
+    frame(ax, places)
     ax.title.set(**LITERAL)  # what a signal is called may become it
     ax.legend(
         loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=2, frameon=False, markerscale=0.5
@@ -232,7 +232,7 @@ def _values(values: ArrayLike, n_nodes: int) -> Array:
     return array
 
 
-def _draw_edges(ax: Axes, graph: Graph, places: Array) -> None:
+def draw_edges(ax: Axes, graph: Graph, places: Array) -> None:
     """Light edges first, so that none hides a heavy one."""
     share = graph.weights / float(graph.weights.max(initial=0.0) or 1.0)
     order = np.argsort(share, kind="stable")
@@ -280,7 +280,8 @@ def _node_size(n_nodes: int) -> float:
     return float(np.clip(9000 / n_nodes, 12, 130))
 
 
-def _draw_nodes(ax: Axes, places: Array, values: Array | None, label: str = "value") -> None:
+def draw_nodes(ax: Axes, places: Array, values: Array | None, label: str = "value") -> None:
+    """Discs of one size, coloured by their values, with a scale beside them."""
     size = _node_size(len(places))
     x, y = places.T
     style: dict[str, Any] = {"s": size, "edgecolors": INK, "linewidths": 0.8, "zorder": 3}
@@ -299,7 +300,7 @@ def _draw_nodes(ax: Axes, places: Array, values: Array | None, label: str = "val
     figure_of(ax).colorbar(points, ax=ax, shrink=0.7, label=label)
 
 
-def _frame(ax: Axes, places: Array) -> None:
+def frame(ax: Axes, places: Array) -> None:
     """No ticks, equal units, and room for labels at the border."""
     low, high = places.min(axis=0), places.max(axis=0)
     span = np.maximum(high - low, 1e-9 + 0.05 * float((high - low).max()))
