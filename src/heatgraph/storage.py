@@ -18,6 +18,7 @@ import pandas as pd
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from heatgraph.baselines import DiffusionPolytope, GeneralizedLaplacian, HeatFilter, LakeTenenbaum
 from heatgraph.files import read_arrays, write_arrays
 from heatgraph.graph import Graph
 from heatgraph.graph.storage import is_plain, names_from_json
@@ -110,6 +111,13 @@ def _check_heat_covariance(model: Any) -> None:
         raise ValueError("its covariance is not that of its graph")
 
 
+GAUSSIAN = {
+    "laplacian_": "NN",
+    "precision_": "NN",
+    "location_": "N",
+    "node_means_": "N",
+    "objective_": "T",
+}
 KINDS = {
     "HeatCovariance": Kind(
         HeatCovariance,
@@ -183,16 +191,44 @@ KINDS = {
     "GraphicalLassoGraph": Kind(
         GraphicalLassoGraph,
         graphs=("graph_", "weights_"),
-        arrays={
-            "laplacian_": "NN",
-            "precision_": "NN",
-            "location_": "N",
-            "node_means_": "N",
-            "objective_": "T",
-        },
+        arrays=GAUSSIAN,
         numbers={"residual_": float, "n_iter_": int, "alpha_": float},
         check=_check_laplacian,
         added={"node_means_": "location_"},
+    ),
+    "GeneralizedLaplacian": Kind(
+        GeneralizedLaplacian,
+        graphs=("graph_", "weights_"),
+        arrays=GAUSSIAN,
+        numbers={"residual_": float, "n_iter_": int},
+        check=_check_laplacian,
+    ),
+    "LakeTenenbaum": Kind(
+        LakeTenenbaum,
+        graphs=("graph_", "weights_"),
+        arrays=GAUSSIAN,
+        numbers={"residual_": float, "n_iter_": int, "beta_": float, "variance_": float},
+        check=_check_laplacian,
+    ),
+    "HeatFilter": Kind(
+        HeatFilter,
+        graphs=("graph_", "weights_"),
+        arrays={**GAUSSIAN, "scales_": "S"},
+        numbers={"residual_": float, "n_iter_": int, "variance_": float},
+        check=_check_laplacian,
+    ),
+    "DiffusionPolytope": Kind(
+        DiffusionPolytope,
+        graphs=("graph_", "weights_"),
+        arrays={
+            "laplacian_": "NN",
+            "diffusion_": "NN",
+            "eigenvectors_": "NN",
+            "eigenvalues_": "N",
+            "objective_": "T",
+        },
+        numbers={"residual_": float, "n_iter_": int},
+        check=_check_laplacian,
     ),
 }
 
@@ -203,7 +239,8 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> None:
     Parameters
     ----------
     model : estimator
-        A fitted estimator of :mod:`heatgraph.learners`.
+        A fitted estimator of :mod:`heatgraph.learners` or :mod:`heatgraph.baselines`, other than
+        ``CausalGraphProcess``.
     path : str or path-like
         The file; by custom it ends in ``.npz``.
 

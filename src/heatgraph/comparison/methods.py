@@ -92,7 +92,6 @@ class NeighbourGraph(BaseEstimator):
 
 METHODS: dict[str, Any] = {
     "HeatCovariance": HeatCovariance(),
-    "LearnHeat": LearnHeat(fit_intercept=True),
     "HeatFilter": HeatFilter(),
     "GGL": GeneralizedLaplacian("generalized"),
     "DDGL": GeneralizedLaplacian("dominant"),
@@ -107,6 +106,8 @@ METHODS: dict[str, Any] = {
     "LedoitWolf": ShrunkCovariance(),
     "KNN": NearestSignals(),
     "mean": NodeMeans(),
+    # The last, because it takes longest: Ctrl-C keeps the others.
+    "LearnHeat": LearnHeat(fit_intercept=True),
 }
 GRAPH_ONLY = ("SpectralTemplates", "DiffusionPolytope", "neighbours")  # they predict nothing
 NO_GRAPH = ("LedoitWolf", "KNN", "mean")
