@@ -15,7 +15,7 @@ if TYPE_CHECKING:
         LakeTenenbaum,
         neighbour_graph,
     )
-    from heatgraph.comparison import compare
+    from heatgraph.comparison import compare, difference
     from heatgraph.graph import Graph
     from heatgraph.learners import (
         GraphicalLassoGraph,
@@ -42,6 +42,7 @@ __all__ = [
     "SpectralTemplates",
     "__version__",
     "compare",
+    "difference",
     "learn",
     "load_model",
     "neighbour_graph",
@@ -49,6 +50,7 @@ __all__ = [
 ]
 _HOMES = {
     "compare": "heatgraph.comparison",
+    "difference": "heatgraph.comparison",
     "CausalGraphProcess": "heatgraph.baselines",
     "neighbour_graph": "heatgraph.baselines",
     "HeatFilter": "heatgraph.baselines",
