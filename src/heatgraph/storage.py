@@ -214,7 +214,7 @@ KINDS = {
         HeatFilter,
         graphs=("graph_", "weights_"),
         arrays={**GAUSSIAN, "scales_": "S"},
-        numbers={"residual_": float, "n_iter_": int, "variance_": float},
+        numbers={"residual_": float, "n_iter_": int, "variance_": float, "cut_": float},
         check=_check_laplacian,
     ),
     "DiffusionPolytope": Kind(

@@ -67,6 +67,16 @@ def test_edges_are_found_and_entries_predicted(truth, signals):
     assert model.score_hidden(pd.DataFrame(signals[200:]).add_prefix("n")) > 0.3
 
 
+def test_light_edges_are_cut_off(truth, signals):
+    X = signals + 0.02 * np.random.default_rng(0).standard_normal(signals.shape)
+    model = HeatFilter().fit(X)
+    assert edge_scores(truth, model.graph_).f_measure > 0.9
+    assert model.graph_.weights.min() > model.cut_
+    assert model.weights_.n_edges > model.graph_.n_edges
+    given = HeatFilter(cut=0.2).fit(X)
+    assert given.graph_ == given.weights_.cut(weight=0.2)
+
+
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
 @pytest.mark.filterwarnings("ignore:HeatFilter")
 @parametrize_with_checks([HeatFilter()])
@@ -88,6 +98,8 @@ RANDOM = np.random.default_rng(1).standard_normal((20, 4))
     ("X", "parameters", "message"),
     [
         (RANDOM, {"lam": -1.0}, "lam must be a finite number >= 0"),
+        (RANDOM, {"cut": "sharp"}, "cut must be one of 'typical'"),
+        (RANDOM, {"cut": -1.0}, "cut must be a finite number >= 0"),
         (RANDOM, {"tol": 0.0}, "tol must be a finite number > 0"),
         (RANDOM, {"max_iter": 0}, "max_iter must be an integer >= 1"),
         (RANDOM[:2], {}, "minimum of 3 signals"),

@@ -15,6 +15,7 @@ from heatgraph.learners.outcome import check_n_edges, warn_of_status
 from heatgraph.learners.progress import watch_fit
 from heatgraph.learners.reporting import ReportMixin
 from heatgraph.learners.validation import (
+    check_choice,
     check_complete,
     check_number,
     node_names,
@@ -23,6 +24,7 @@ from heatgraph.learners.validation import (
     resolve_candidates,
     unit_of,
 )
+from heatgraph.selection.cut import CUTS
 from heatgraph.solvers.precision import fit_precision, penalised_moment
 from heatgraph.solvers.result import Monitor
 
@@ -55,7 +57,9 @@ class HeatFilter(PrecisionMixin, ReportMixin, BaseEstimator):
 
     It is the nearest relative of :class:`HeatCovariance`, which maximises the likelihood of the
     filtered signals themselves and has noise.  This one has none: noise is taken for heat at high
-    frequencies, and makes the graph denser.
+    frequencies, and gives most pairs a little weight.
+
+    Differs from the paper: light edges are cut off.
 
     Parameters
     ----------
@@ -71,6 +75,9 @@ class HeatFilter(PrecisionMixin, ReportMixin, BaseEstimator):
         Limit on the Newton steps of the second step.
     tol : float
         Stop when a step promises no larger a fall of the objective, per node.
+    cut : {"typical", "mixture", "otsu"} or float
+        Which weights are no edges of ``graph_``: a rule, as of :class:`LearnHeat`, or the smallest
+        weight of an edge in a graph of trace ``n_nodes``.
     verbose : int
         1 shows a progress bar.
 
@@ -78,6 +85,8 @@ class HeatFilter(PrecisionMixin, ReportMixin, BaseEstimator):
     ----------
     graph_ : Graph
         The learned graph, cut, with the node names of ``X``.
+    cut_ : float
+        The weight that edges of ``graph_`` are above, or at if it was given.
     weights_ : Graph
         Every edge that was learned, before the cut.
     laplacian_ : ndarray (n_nodes, n_nodes)
@@ -115,6 +124,7 @@ class HeatFilter(PrecisionMixin, ReportMixin, BaseEstimator):
         candidates: Any = None,
         max_iter: int = 200,
         tol: float = 1e-8,
+        cut: float | str = "typical",
         verbose: int = 0,
     ) -> None:
         self.lam = lam
@@ -122,6 +132,7 @@ class HeatFilter(PrecisionMixin, ReportMixin, BaseEstimator):
         self.candidates = candidates
         self.max_iter = max_iter
         self.tol = tol
+        self.cut = cut
         self.verbose = verbose
 
     def fit(self, X: Any, y: Any = None, *, monitor: Monitor | None = None) -> Self:
@@ -136,6 +147,10 @@ class HeatFilter(PrecisionMixin, ReportMixin, BaseEstimator):
             Called with a :class:`~heatgraph.solvers.result.Progress` after every Newton step.
         """
         lam = check_number("lam", self.lam)
+        if isinstance(self.cut, str):
+            check_choice("cut", self.cut, tuple(CUTS))
+        else:
+            check_number("cut", self.cut)
         limits: dict[str, Any] = {
             "max_iter": int(check_number("max_iter", self.max_iter, minimum=1, integer=True)),
             "tol": check_number("tol", self.tol, strict=True),
@@ -158,7 +173,8 @@ class HeatFilter(PrecisionMixin, ReportMixin, BaseEstimator):
                 **limits,
             )
         t = filter_time(fit.T, S / v)
-        store_weights(self, candidates, fit.w, names, n_edges)
+        store_weights(self, candidates, fit.w, names, None)
+        self._cut(n_edges)
         lam_L, U = np.linalg.eigh(t * fit.T)
         inverse = np.exp(np.minimum(np.maximum(lam_L, 0.0), -np.log(FLOOR)))
         self.scales_ = np.array([0.5 * t * float(np.trace(fit.T)) / len(S)])
@@ -169,6 +185,16 @@ class HeatFilter(PrecisionMixin, ReportMixin, BaseEstimator):
         self.status_, self.residual_, self.n_iter_ = fit.status, fit.residual, fit.n_iter
         warn_of_status(self)
         return self
+
+    def _cut(self, n_edges: int | None) -> None:
+        """Set ``graph_`` and ``cut_``; a number of edges takes the heaviest ones."""
+        weights = self.weights_
+        if isinstance(self.cut, str):  # a rule gives the largest weight that is no edge
+            self.cut_ = CUTS[self.cut](weights.weights)
+            least = float(np.nextafter(self.cut_, np.inf))
+        else:
+            self.cut_ = least = float(self.cut)
+        self.graph_ = weights.cut(weight=least) if n_edges is None else weights.cut(n_edges=n_edges)
 
 
 def unfiltered_moment(S: Array) -> tuple[float, Array]:
