@@ -43,11 +43,15 @@ class CausalGraphProcess(ReportMixin, BaseEstimator):
     (2017), by the three problems of their paper:
 
     .. math::
-        &\min_{R} \; \tfrac{1}{2T} \sum_k \Big\| x[k] - \sum_i R_i x[k - i] \Big\|^2
-        + \lambda \|R_1\|_1 + \tfrac{\mu}{2} \sum_{i < j} \|R_i R_j - R_j R_i\|_F^2, \\
-        &\min_{A} \; \tfrac{1}{2} \|A - R_1\|_F^2 + \lambda_A \|A\|_1
-        + \tfrac{\mu}{2} \sum_{i \ge 2} \|A R_i - R_i A\|_F^2, \\
-        &\min_{c} \; \tfrac{1}{2T} \sum_k \Big\| x[k] - \sum_i P_i(A) x[k - i] \Big\|^2
+        \min_{R} \; \tfrac{1}{2T} \sum_k \Big\| x[k] - \sum_i R_i x[k - i] \Big\|^2
+        + \lambda \|R_1\|_1 + \tfrac{\mu}{2} \sum_{i < j} \|R_i R_j - R_j R_i\|_F^2,
+
+    .. math::
+        \min_{A} \; \tfrac{1}{2} \|A - R_1\|_F^2 + \lambda_A \|A\|_1
+        + \tfrac{\mu}{2} \sum_{i \ge 2} \|A R_i - R_i A\|_F^2,
+
+    .. math::
+        \min_{c} \; \tfrac{1}{2T} \sum_k \Big\| x[k] - \sum_i P_i(A) x[k - i] \Big\|^2
         + \nu \|c\|_1.
 
     The first is solved one :math:`R_i` at a time.  Polynomials of one matrix commute, and ``mu``
