@@ -9,7 +9,14 @@ import sys
 import numpy as np
 import pytest
 
-from heatgraph import Graph, GraphicalLassoGraph, LearnHeat, SmoothGraph, SpectralTemplates
+from heatgraph import (
+    Graph,
+    GraphicalLassoGraph,
+    HeatFilter,
+    LearnHeat,
+    SmoothGraph,
+    SpectralTemplates,
+)
 from heatgraph.datasets import make_graph, make_heat_signals
 from heatgraph.report import write_report
 from heatgraph.solvers.result import Status
@@ -162,3 +169,11 @@ def test_edges_with_a_direction_have_heads(tmp_path):
         page = path.read_text(encoding="utf-8")
         assert ("3 directed edges" in page) == directed
         assert ("triangle" in page.split('id="pictures"')[1].split("</script>")[0]) == directed
+
+
+def test_a_filter_has_heat_everywhere(tmp_path):
+    X, _ = make_heat_signals(make_graph("er", 8, 0), (1.0,), 60, 8, random_state=0)
+    HeatFilter().fit(X).report(tmp_path / "report.html", X)
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "heat was released at every node" in page
+    assert "then it was measured at the nodes." in page

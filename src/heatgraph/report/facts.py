@@ -44,10 +44,11 @@ def story(content: Content) -> str:
         return ""
     times = _list([f"{tau:.3g}" for tau in content.scales])
     which = f"the time {times}" if content.scales.size == 1 else f"one of the times {times}"
-    if content.gaussian:
+    if content.everywhere:
+        noise = ", with noise" if content.gaussian else ""
         return (
             "In its words: heat was released at every node, at random, and spread along the edges, "
-            f"faster along heavy ones, for {which}; then it was measured at the nodes, with noise."
+            f"faster along heavy ones, for {which}; then it was measured at the nodes{noise}."
         )
     return (
         "In its words: heat started at a few nodes, the sources, and spread along the edges, "
