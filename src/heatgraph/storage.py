@@ -22,6 +22,7 @@ from heatgraph.baselines import DiffusionPolytope, GeneralizedLaplacian, HeatFil
 from heatgraph.files import read_arrays, write_arrays
 from heatgraph.graph import Graph
 from heatgraph.graph.storage import is_plain, names_from_json
+from heatgraph.kernels.spectral import Power, kernel_of
 from heatgraph.learners import (
     GraphicalLassoGraph,
     HeatCovariance,
@@ -105,7 +106,7 @@ def _check_heat_covariance(model: Any) -> None:
     if not model.noise_variance_ >= 0 or not 0 <= model.shrinkage_ < 1 or not model.penalty_ >= 0:
         raise ValueError("its noise, shrinkage or penalty is out of range")
     lam, U = np.linalg.eigh(model.laplacian_)
-    f = model.source_variances_ @ np.exp(-2.0 * np.outer(model.scales_, lam))
+    f = model.source_variances_ @ Power(kernel_of(model.kernel)).values(lam, model.scales_)
     C = (U * (f + model.noise_variance_)) @ U.T
     if not np.allclose(model.covariance_, C, atol=1e-6 * np.abs(C).max()):
         raise ValueError("its covariance is not that of its graph")

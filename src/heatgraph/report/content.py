@@ -68,7 +68,9 @@ def gather(
     graph: Graph = model if isinstance(model, Graph) else model.graph_
     learned: Graph = getattr(model, "weights_", graph)
     order, borders = by_community(graph)
-    scales = getattr(model, "scales_", None)
+    # The story and the reach of heat are those of no other kernel.
+    heat = getattr(model, "kernel", "heat") == "heat"
+    scales = getattr(model, "scales_", None) if heat else None
     gaussian = isinstance(model, HeatCovariance)
     gaps, n_gaps = gaps_of(model, signals)
     cut = getattr(model, "cut_", None)  # NaN where edges were chosen by their p-values
