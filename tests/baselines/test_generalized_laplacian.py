@@ -175,6 +175,17 @@ def test_stopping_early_is_said(signals):
         assert GeneralizedLaplacian(max_iter=1).fit(signals).status_ == "max_iter"
 
 
+def test_an_interruption_keeps_the_best_so_far(signals):
+    def stop(progress):
+        if progress.iteration == 2:
+            raise KeyboardInterrupt
+
+    X = signals.copy()
+    assert GeneralizedLaplacian().fit(X, monitor=stop).status_ == "interrupted"
+    X[::7, 3] = np.nan
+    assert GeneralizedLaplacian().fit(X, monitor=stop).status_ == "interrupted"
+
+
 RANDOM = np.random.default_rng(1).standard_normal((20, 4))
 ALIKE = np.column_stack([RANDOM, RANDOM[:, 1]])
 

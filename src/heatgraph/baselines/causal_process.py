@@ -304,6 +304,8 @@ def _best_share(settings: _Settings, X: Array) -> float:
     rough = replace(settings, max_iter=ROUGH_ROUNDS, tol=max(settings.tol, ROUGH))
     for share in SHARES:
         fitted = rough.fit(X[:first], share)
+        if fitted.status is Status.INTERRUPTED:
+            raise KeyboardInterrupt
         filters = _polynomials(fitted.A, fitted.c)
         missed.append(_one_step(filters, X[first - settings.order :])[0])
     return SHARES[sparsest_within_error(np.array(missed))]

@@ -112,6 +112,8 @@ def fit_gaussian(
     fit = solve(moments.around(moments.mean))
     residual, n_iter = np.inf, fit.n_iter
     for _ in range(EM_ROUNDS):
+        if fit.status is Status.INTERRUPTED:
+            return replace(fit, n_iter=n_iter), signals.means + signals.unit * moments.mean
         before = moments.mean
         moments = expected_moments(X, before, _covariance(fit, moments))
         S, moved = moments.around(moments.mean), moments.mean - before

@@ -25,7 +25,7 @@ from heatgraph.learners.reporting import ReportMixin
 from heatgraph.learners.validation import check_number, over_square, per_square
 from heatgraph.objective.moments import log_likelihoods
 from heatgraph.solvers.precision import PrecisionFit, fit_precision, penalised_moment
-from heatgraph.solvers.result import Monitor
+from heatgraph.solvers.result import Monitor, Status
 
 __all__ = ["LakeTenenbaum"]
 
@@ -174,6 +174,8 @@ def _likeliest(signals: GaussianSignals, penalties: Sequence[float]) -> float:
         part = replace(signals, X=rest)
         for k, penalty in enumerate(penalties):
             fit, location = _fit(part, penalty * size, tol=ROUGH)
+            if fit.status is Status.INTERRUPTED:
+                raise KeyboardInterrupt
             around = (location - signals.means) / signals.unit
             likely = log_likelihoods(X[held_out], around, np.asarray(np.linalg.inv(fit.T)))
             totals[k] += float(likely.sum())
