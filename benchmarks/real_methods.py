@@ -197,6 +197,31 @@ def spectral_templates(Z: Array) -> Fitted:
     return _graph_of(SpectralTemplates().fit(Z), None)
 
 
+def gaussian_graph(name: str, **parameters: Any) -> Callable[[Array], Fitted]:
+    """A method of ``heatgraph.baselines`` that centres by itself and fills gaps."""
+
+    def fit(X: Array) -> Fitted:
+        import heatgraph
+
+        model = getattr(heatgraph, name)(**parameters).fit(X)
+        return _graph_of(model, model.impute)
+
+    return fit
+
+
+def diffusion_polytope(Z: Array) -> Fitted:
+    from heatgraph import DiffusionPolytope
+
+    return _graph_of(DiffusionPolytope().fit(Z), None)
+
+
+def neighbours(Z: Array) -> Fitted:
+    from heatgraph import neighbour_graph
+
+    graph = neighbour_graph(Z)
+    return Fitted(None, _dense(graph), graph.edges)
+
+
 METHODS = {
     "node mean": Method(node_mean),
     "LedoitWolf": Method(covariance(LedoitWolf)),
@@ -208,6 +233,17 @@ METHODS = {
     "partial correlation": Method(partial_correlation, predicts=False),
     "SmoothGraph": Method(smooth_graph, ours=True),
     "SpectralTemplates": Method(spectral_templates, ours=True, predicts=False),
+    "DiffusionPolytope": Method(diffusion_polytope, ours=True, predicts=False),
+    "neighbours": Method(neighbours, ours=True, predicts=False),
+    "GGL": Method(gaussian_graph("GeneralizedLaplacian"), True, True, ours=True),
+    "DDGL": Method(
+        gaussian_graph("GeneralizedLaplacian", constraint="dominant"), True, True, ours=True
+    ),
+    "CGL": Method(
+        gaussian_graph("GeneralizedLaplacian", constraint="combinatorial"), True, True, ours=True
+    ),
+    "LakeTenenbaum": Method(gaussian_graph("LakeTenenbaum"), True, True, ours=True),
+    "HeatFilter": Method(gaussian_graph("HeatFilter"), centres=True, ours=True),
     "HeatCovariance": Method(heat_covariance, takes_nan=True, centres=True, ours=True),
     "LearnHeat": Method(learn_heat, takes_nan=True, ours=True),
     "heatgraph.learn": Method(learn_auto, takes_nan=True, centres=True, ours=True),

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import (
+    average_precision_score,
     f1_score,
     normalized_mutual_info_score,
     precision_score,
@@ -15,7 +16,7 @@ from sklearn.metrics import (
 
 from heatgraph.datasets import make_graph
 from heatgraph.graph import Graph
-from heatgraph.metrics import best_cut, edge_scores, source_scores
+from heatgraph.metrics import average_precision, best_cut, edge_scores, source_scores
 
 
 @st.composite
@@ -166,3 +167,22 @@ def test_zeros_locate_nothing():
 def test_source_scores_refuses(true, learned, n_sources, message):
     with pytest.raises(ValueError, match=message):
         source_scores(true, learned, n_sources)
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("levels", [3, 1000])
+def test_average_precision_is_that_of_scikit_learn(seed, levels):
+    rng = np.random.default_rng(seed)
+    pairs = np.column_stack(np.triu_indices(9, 1))
+    weights = np.ceil(levels * rng.random(36)) / levels  # with ties where there are few levels
+    kept, true = rng.random(36) < 0.7, rng.random(36) < 0.4
+    learned = Graph(pairs[kept], weights[kept], 9)
+    expected = average_precision_score(true, np.where(kept, weights, 0.0))
+    found = average_precision(Graph(pairs[true], np.ones(true.sum()), 9), learned)
+    assert found == pytest.approx(expected)
+
+
+def test_average_precision_without_edges():
+    none, one = Graph([], [], 3), Graph([(0, 1)], [1.0], 3)
+    assert average_precision(none, one) == 0.0
+    assert average_precision(one, none) == pytest.approx(1 / 3)

@@ -7,6 +7,15 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from heatgraph.baselines import (
+        CausalGraphProcess,
+        DiffusionPolytope,
+        GeneralizedLaplacian,
+        HeatFilter,
+        LakeTenenbaum,
+        neighbour_graph,
+    )
+    from heatgraph.comparison import compare, difference
     from heatgraph.graph import Graph
     from heatgraph.learners import (
         GraphicalLassoGraph,
@@ -20,19 +29,35 @@ if TYPE_CHECKING:
 
 __version__ = version("heatgraph")
 __all__ = [
+    "CausalGraphProcess",
+    "DiffusionPolytope",
+    "GeneralizedLaplacian",
     "Graph",
     "GraphicalLassoGraph",
     "HeatCovariance",
+    "HeatFilter",
+    "LakeTenenbaum",
     "LearnHeat",
     "SmoothGraph",
     "SpectralTemplates",
     "__version__",
+    "compare",
+    "difference",
     "learn",
     "load_model",
+    "neighbour_graph",
     "save_model",
 ]
 _HOMES = {
+    "compare": "heatgraph.comparison",
+    "difference": "heatgraph.comparison",
+    "CausalGraphProcess": "heatgraph.baselines",
+    "neighbour_graph": "heatgraph.baselines",
+    "HeatFilter": "heatgraph.baselines",
+    "DiffusionPolytope": "heatgraph.baselines",
+    "GeneralizedLaplacian": "heatgraph.baselines",
     "Graph": "heatgraph.graph",
+    "LakeTenenbaum": "heatgraph.baselines",
     "load_model": "heatgraph.storage",
     "save_model": "heatgraph.storage",
 }

@@ -10,7 +10,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from heatgraph.graph import Graph
 
-__all__ = ["EdgeScores", "SourceScores", "best_cut", "edge_scores", "source_scores"]
+__all__ = [
+    "EdgeScores",
+    "SourceScores",
+    "average_precision",
+    "best_cut",
+    "edge_scores",
+    "source_scores",
+]
 
 
 class EdgeScores(NamedTuple):
@@ -95,7 +102,7 @@ def edge_scores(true: Graph, learned: Graph) -> EdgeScores:
         f_measure=_ratio(2 * hits, true.n_edges + learned.n_edges),
         precision=_ratio(hits, learned.n_edges),
         recall=_ratio(hits, true.n_edges),
-        nmi=_nmi(hits, true.n_edges, learned.n_edges, math.comb(true.n_nodes, 2)),
+        nmi=_nmi(hits, true.n_edges, learned.n_edges, _n_pairs(true)),
         weight_error=error / size if size else (math.inf if error else 0.0),
     )
 
@@ -140,6 +147,39 @@ def best_cut(true: Graph, learned: Graph) -> tuple[EdgeScores, float]:
     ends = np.append(weights[:-1] > weights[1:], True)
     threshold = float(weights[np.argmax(np.where(ends, f, -1.0))])
     return edge_scores(true, learned.cut(weight=threshold)), threshold
+
+
+def average_precision(true: Graph, learned: Graph) -> float:
+    """The area under precision against recall as the cut goes down; no cut is chosen.
+
+    Parameters
+    ----------
+    true, learned : Graph
+        On the same nodes; the learned one before its cut.  A pair that has no weight comes last.
+
+    Returns
+    -------
+    float
+        1 where every true edge is heavier than every other pair; 0 if there is no true edge.
+
+    Examples
+    --------
+    >>> from heatgraph.graph import Graph
+    >>> true = Graph([(0, 1), (1, 2)], [1.0, 1.0])
+    >>> average_precision(true, Graph([(0, 1), (0, 2), (1, 2)], [0.9, 0.1, 0.8]))
+    1.0
+    """
+    ours, theirs = _keys(true, learned)
+    if not true.n_edges:
+        return 0.0
+    order = np.argsort(-learned.weights, kind="stable")
+    weights, hit = learned.weights[order], np.isin(theirs[order], ours)
+    # A cut cannot part equal weights; pairs without one are let in all at once, at the end.
+    ends = np.flatnonzero(np.append(weights[:-1] > weights[1:], weights.size > 0)[: weights.size])
+    hits, kept = np.cumsum(hit)[ends], ends + 1
+    hits, kept = np.append(hits, true.n_edges), np.append(kept, _n_pairs(true))
+    steps = np.diff(hits, prepend=0) / true.n_edges
+    return float(np.sum(steps * hits / kept))
 
 
 def source_scores(
@@ -199,6 +239,11 @@ def _keys(true: Graph, learned: Graph) -> tuple[NDArray[np.intp], NDArray[np.int
         raise ValueError(
             f"true and learned must be on the same nodes, got {n} and {learned.n_nodes} nodes"
         )
+    if true.directed != learned.directed:
+        raise ValueError(
+            "true and learned must be both directed or both not; drop the directions of one with "
+            "graph.undirected()"
+        )
     edges = learned.edges
     if true.names is not None and learned.names is not None and true.names != learned.names:
         number = {name: k for k, name in enumerate(true.names)}
@@ -208,8 +253,13 @@ def _keys(true: Graph, learned: Graph) -> tuple[NDArray[np.intp], NDArray[np.int
                 f"true and learned must be on the same nodes, only learned has {unknown!r}"
             )
         new = np.array([number[name] for name in learned.names], dtype=np.intp)
-        edges = np.sort(new[edges], axis=1)
+        edges = new[edges] if learned.directed else np.sort(new[edges], axis=1)
     return true.edges[:, 0] * n + true.edges[:, 1], edges[:, 0] * n + edges[:, 1]
+
+
+def _n_pairs(graph: Graph) -> int:
+    pairs = math.comb(graph.n_nodes, 2)
+    return 2 * pairs if graph.directed else pairs
 
 
 def _ratio(part: int, whole: int) -> float:

@@ -19,9 +19,11 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.sparse.linalg import LinearOperator
 
+from heatgraph.baselines import DiffusionPolytope, GeneralizedLaplacian, HeatFilter, LakeTenenbaum
 from heatgraph.files import read_arrays, write_arrays
 from heatgraph.graph import Graph
 from heatgraph.graph.storage import is_plain, names_from_json
+from heatgraph.kernels.spectral import Power, kernel_of
 from heatgraph.learners import (
     GraphicalLassoGraph,
     HeatCovariance,
@@ -111,12 +113,19 @@ def _check_heat_covariance(model: Any) -> None:
         return
     model.solver_ = "dense"
     lam, U = np.linalg.eigh(model.laplacian_)
-    f = model.source_variances_ @ np.exp(-2.0 * np.outer(model.scales_, lam))
+    f = model.source_variances_ @ Power(kernel_of(model.kernel)).values(lam, model.scales_)
     C = (U * (f + model.noise_variance_)) @ U.T
     if not np.allclose(model.covariance_, C, atol=1e-6 * np.abs(C).max()):
         raise ValueError("its covariance is not that of its graph")
 
 
+GAUSSIAN = {
+    "laplacian_": "NN",
+    "precision_": "NN",
+    "location_": "N",
+    "node_means_": "N",
+    "objective_": "T",
+}
 KINDS = {
     "HeatCovariance": Kind(
         HeatCovariance,
@@ -190,16 +199,44 @@ KINDS = {
     "GraphicalLassoGraph": Kind(
         GraphicalLassoGraph,
         graphs=("graph_", "weights_"),
-        arrays={
-            "laplacian_": "NN",
-            "precision_": "NN",
-            "location_": "N",
-            "node_means_": "N",
-            "objective_": "T",
-        },
+        arrays=GAUSSIAN,
         numbers={"residual_": float, "n_iter_": int, "alpha_": float},
         check=_check_laplacian,
         added={"node_means_": "location_"},
+    ),
+    "GeneralizedLaplacian": Kind(
+        GeneralizedLaplacian,
+        graphs=("graph_", "weights_"),
+        arrays=GAUSSIAN,
+        numbers={"residual_": float, "n_iter_": int},
+        check=_check_laplacian,
+    ),
+    "LakeTenenbaum": Kind(
+        LakeTenenbaum,
+        graphs=("graph_", "weights_"),
+        arrays=GAUSSIAN,
+        numbers={"residual_": float, "n_iter_": int, "beta_": float, "variance_": float},
+        check=_check_laplacian,
+    ),
+    "HeatFilter": Kind(
+        HeatFilter,
+        graphs=("graph_", "weights_"),
+        arrays={**GAUSSIAN, "scales_": "S"},
+        numbers={"residual_": float, "n_iter_": int, "variance_": float, "cut_": float},
+        check=_check_laplacian,
+    ),
+    "DiffusionPolytope": Kind(
+        DiffusionPolytope,
+        graphs=("graph_", "weights_"),
+        arrays={
+            "laplacian_": "NN",
+            "diffusion_": "NN",
+            "eigenvectors_": "NN",
+            "eigenvalues_": "N",
+            "objective_": "T",
+        },
+        numbers={"residual_": float, "n_iter_": int},
+        check=_check_laplacian,
     ),
 }
 
@@ -210,7 +247,8 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> None:
     Parameters
     ----------
     model : estimator
-        A fitted estimator of :mod:`heatgraph.learners`.
+        A fitted estimator of :mod:`heatgraph.learners` or :mod:`heatgraph.baselines`, other than
+        ``CausalGraphProcess``.
     path : str or path-like
         The file; by custom it ends in ``.npz``.
 

@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 
+from heatgraph.baselines import DiffusionPolytope, GeneralizedLaplacian, HeatFilter, LakeTenenbaum
 from heatgraph.learners import GraphicalLassoGraph, SmoothGraph, SpectralTemplates
 from heatgraph.storage import load_model
 
@@ -12,6 +13,10 @@ METHODS = {
     "smooth": SmoothGraph,
     "templates": SpectralTemplates,
     "glasso": GraphicalLassoGraph,
+    "laplacian": GeneralizedLaplacian,
+    "lake": LakeTenenbaum,
+    "filter": HeatFilter,
+    "polytope": DiffusionPolytope,
 }
 
 
@@ -45,7 +50,10 @@ def test_what_is_printed(run, signals, tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--method", "best"], "--method must be one of heat, smooth, templates, glasso"),
+        (
+            ["--method", "best"],
+            "--method must be one of heat, smooth, templates, glasso, laplacian",
+        ),
         (["--method", "smooth", "--scales", "1,2"], "--scales has no meaning"),
         (["--method", "templates", "--tol", "0.1"], "--tol has no meaning"),
         (["--method", "templates", "--hold-scales"], "--hold-scales has no meaning"),
@@ -61,11 +69,20 @@ def test_models_without_sources_say_so(run, refused, signals, tmp_path):
     assert "without sources" in refused("sources", tmp_path / "out", signals)
 
 
-@pytest.mark.parametrize("method", ["smooth", "templates", "glasso"])
-def test_gaps_are_for_heat_only(refused, frame, tmp_path, method):
+@pytest.mark.parametrize("method", ["smooth", "templates", "glasso", "filter", "polytope"])
+def test_gaps_are_not_for_all(refused, frame, tmp_path, method):
     gaps = frame.copy()
     gaps.iloc[0, 0] = None
     gaps.to_csv(tmp_path / "s.csv", index=False)
     line = refused("learn", tmp_path / "s.csv", "-q", "-o", tmp_path / "out", "--method", method)
     assert f"--method {method} takes complete signals only, and 1 value is missing" in line
-    assert "--method heat" in line
+    assert "--method heat, laplacian or lake" in line
+
+
+@pytest.mark.parametrize("method", ["laplacian", "lake"])
+def test_gaps_are_for_gaussian_methods(run, frame, tmp_path, method):
+    gaps = frame.copy()
+    gaps.iloc[0, 0] = None
+    gaps.to_csv(tmp_path / "s.csv", index=False)
+    done = run("learn", tmp_path / "s.csv", "-o", tmp_path / "out", "--method", method, "--json")
+    assert json.loads(done.stdout)["status"] == "converged"

@@ -14,9 +14,11 @@ TEXT = st.text(
 
 
 @st.composite
-def _graphs(draw, names=TEXT, min_edges=0):
+def _graphs(draw, names=TEXT, min_edges=0, directed=False):
     n = draw(st.integers(2 if min_edges else 1, 8))
     pairs = np.column_stack(np.triu_indices(n, k=1))
+    if directed:
+        pairs = np.concatenate([pairs, pairs[:, ::-1]])
     size = len(pairs)
     kept = draw(st.sets(st.integers(0, size - 1), min_size=min_edges)) if size else set()
     edges = pairs[sorted(kept)]
@@ -36,6 +38,7 @@ def _graphs(draw, names=TEXT, min_edges=0):
         maybe(lambda: draw(st.lists(names, min_size=n, max_size=n, unique=True))),
         maybe(lambda: column(unit)),
         maybe(lambda: draw(st.lists(st.tuples(unit, unit), min_size=n, max_size=n))),
+        directed,
     )
 
 

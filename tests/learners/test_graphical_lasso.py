@@ -38,11 +38,28 @@ def test_the_chain_is_found(signals):
 
 
 def test_it_is_the_model_of_scikit_learn(signals):
-    ours = GraphicalLassoGraph(alpha=0.05).fit(signals)
-    assert ours.precision_ == pytest.approx(GraphicalLasso(alpha=0.05).fit(signals).precision_,
-                                            abs=1e-3)  # fmt: skip
+    ours = GraphicalLassoGraph(alpha=0.05, standardize=False).fit(signals)
+    expected = GraphicalLasso(alpha=0.05).fit(signals).precision_
+    assert ours.precision_ == pytest.approx(expected, abs=1e-3)
     chosen = GraphicalLassoCV(cv=5).fit(signals).alpha_
-    assert GraphicalLassoGraph().fit(signals).alpha_ == pytest.approx(chosen, rel=0.3)
+    ours = GraphicalLassoGraph(standardize=False).fit(signals)
+    assert ours.alpha_ == pytest.approx(chosen, rel=0.3)
+
+
+def test_signals_are_standardised_first(signals):
+    size = signals.std(axis=0)
+    scaled = (signals - signals.mean(axis=0)) / size
+    ours = GraphicalLassoGraph(alpha=0.05).fit(signals)
+    expected = GraphicalLasso(alpha=0.05).fit(scaled).precision_
+    assert ours.precision_ * np.outer(size, size) == pytest.approx(expected, abs=1e-3)
+    assert ours.alpha_ == 0.05
+    sizes = np.geomspace(0.01, 100.0, 8)
+    other = GraphicalLassoGraph(alpha=0.05).fit(signals * sizes)
+    assert other.laplacian_ == pytest.approx(ours.laplacian_, abs=1e-6)
+    assert other.location_ == pytest.approx(ours.location_ * sizes)
+    # Unlike without: a penalty that is right for small nodes is none for large ones.
+    raw = GraphicalLassoGraph(alpha=0.05, standardize=False).fit(signals * sizes)
+    assert np.abs(raw.laplacian_ - ours.laplacian_).max() > 0.5
 
 
 def test_results_do_not_depend_on_the_unit(signals):
@@ -95,6 +112,7 @@ RANDOM = np.random.default_rng(1).standard_normal((20, 4))
         (np.column_stack([RANDOM, np.full(20, 0.1)]), {}, "column 4 is constant.*drop the 1"),
         (RANDOM, {"alpha": "best"}, 'alpha must be a number > 0 or "auto"'),
         (RANDOM, {"alpha": -1.0}, "alpha must be a finite number > 0"),
+        (RANDOM, {"standardize": 1}, "standardize must be True or False"),
         (RANDOM, {"n_edges": 7}, "n_edges must be at most the 6 pairs"),
         (RANDOM, {"max_iter": 0}, "max_iter must be an integer >= 1"),
         (RANDOM, {"tol": 0.0}, "tol must be a finite number > 0"),
@@ -105,10 +123,27 @@ def test_bad_input_is_named(X, parameters, message):
         GraphicalLassoGraph(**parameters).fit(X)
 
 
-def test_a_fold_without_variance_is_named():
-    X = np.array([[0, -1], [0, 0], [1, 0], [0, 0], [0, 1]])
-    with pytest.raises(ValueError, match="nearly singular"):
-        GraphicalLassoGraph().fit(X)
+def test_a_penalty_too_small_is_named():
+    column = np.random.default_rng(0).standard_normal((9, 1))
+    with pytest.raises(ValueError, match=r"alpha is too small.*nearly singular"):
+        GraphicalLassoGraph(alpha=1e-12).fit(np.hstack([column, column, 2.0 * column]))
+
+
+@pytest.mark.filterwarnings("ignore:GraphicalLassoGraph")
+@pytest.mark.parametrize("standardize", [True, False])
+@pytest.mark.parametrize(
+    "X",
+    [
+        np.array([[0.0, -1.0], [0.0, 0.0], [1.0, 0.0], [0.0, 0.0], [0.0, 1.0]]),  # no variance
+        np.tile(np.random.default_rng(0).standard_normal((9, 1)), 4),  # four times the same node
+        np.random.default_rng(0).standard_normal((3, 12)),  # few signals
+        np.cumsum(np.random.default_rng(0).standard_normal((40, 12)), axis=1) * 1e5,
+    ],
+)
+def test_a_penalty_is_always_found(X, standardize):
+    model = GraphicalLassoGraph(standardize=standardize, tol=1e-2).fit(X)
+    assert np.isfinite(model.precision_).all()
+    assert model.alpha_ > 0.0
 
 
 @pytest.mark.parametrize("size", [1e-155, 1e155])

@@ -114,21 +114,6 @@ def test_one_signal_gives_a_graph_and_a_warning(signals):
         assert SpectralTemplates().fit(signals[:1]).graph_.n_edges > 0
 
 
-def test_a_node_without_signal_is_isolated(signals):
-    """It has an eigenvector of its own, which only an isolated node has."""
-    X = signals.copy()
-    X[:, 3] = 0.0
-    model = SpectralTemplates().fit(X)
-    assert model.laplacian_[3, 3] < 1e-6
-    assert model.graph_.n_nodes == 15
-
-
-def test_a_constant_column_is_no_obstacle(signals):
-    X = signals.copy()
-    X[:, 3] = 1.0
-    assert np.isfinite(SpectralTemplates().fit(X).laplacian_).all()
-
-
 def test_repeated_columns_leave_the_covariance_short_of_rank(signals):
     X = np.hstack([signals, signals[:, :2]])
     assert np.isfinite(SpectralTemplates().fit(X).laplacian_).all()
@@ -161,3 +146,27 @@ X5 = np.diag([1.0, 2.0, 3.0, 4.0]) + 0.1
 def test_bad_input_is_named(X, parameters, message):
     with pytest.raises(ValueError, match=message):
         SpectralTemplates(**parameters).fit(X)
+
+
+def test_constant_nodes_are_left_without_an_edge(truth, signals):
+    X = signals.copy()
+    X[:, 3], X[:, 7] = 0.0, 2.5
+    others = np.delete(np.arange(X.shape[1]), [3, 7])
+    with pytest.warns(
+        UserWarning, match="2 column.* of X are constant, the first of them column 3"
+    ):
+        model = SpectralTemplates().fit(X)
+    alone = SpectralTemplates().fit(X[:, others])
+    n = X.shape[1]
+    assert model.weights_.degrees()[[3, 7]].tolist() == [0.0, 0.0]
+    rest = model.laplacian_[np.ix_(others, others)]
+    assert rest == pytest.approx(alone.laplacian_ * n / (n - 2))
+    assert np.trace(model.laplacian_) == pytest.approx(n)
+    assert model.eigenvectors_.T @ model.eigenvectors_ == pytest.approx(np.eye(n))
+
+
+def test_one_node_that_varies_is_too_few():
+    X = np.ones((9, 4))
+    X[:, 2] = np.arange(9)
+    with pytest.raises(ValueError, match="X varies in column 2 only"):
+        SpectralTemplates().fit(X)

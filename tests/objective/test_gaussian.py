@@ -10,6 +10,7 @@ from scipy.linalg import expm
 from scipy.stats import multivariate_normal
 
 from heatgraph.graph import CandidateEdges
+from heatgraph.kernels.spectral import KERNELS
 from heatgraph.objective.gaussian import GaussianHeat, HeatSpectrum, LogPenalty, mean_variance
 
 N = 6
@@ -196,3 +197,35 @@ class TestSymmetries:
         assert other.value == pytest.approx(point.value, rel=1e-12)
         np.testing.assert_allclose(other.gradient, point.gradient[free], atol=1e-11)
         np.testing.assert_allclose(other.diagonal, point.diagonal[free], rtol=1e-10)
+
+
+class TestOtherKernels:
+    @pytest.mark.parametrize("kernel", ["tikhonov", "matern"])
+    @pytest.mark.parametrize("kind", ["random", "equal", "in pieces"])
+    def test_gradient_is_that_of_finite_differences(self, rng, S, kernel, kind):
+        x = np.concatenate([weights(kind, rng), others(S, rng)])
+        problem = GaussianHeat(PAIRS, moment(rng), S, penalty_of(rng), KERNELS[kernel])
+        expected = slope(lambda y: problem.at(y).value, x)
+        assert problem.at(x).gradient == pytest.approx(expected, rel=1e-4, abs=1e-4)
+
+    @pytest.mark.parametrize("kernel", ["tikhonov", "matern"])
+    def test_covariance_and_information_are_those_of_the_definition(self, rng, S, kernel):
+        x = np.concatenate([weights("random", rng), others(S, rng)])
+        point = GaussianHeat(PAIRS, moment(rng), S, None, KERNELS[kernel]).at(x)
+        nu = int(2 * KERNELS[kernel].nu)
+        L = PAIRS.laplacian(x[:E])
+        v, tau = np.exp(x[E : E + S]), np.append(np.exp(x[E + S : -1]), 1.0)
+        inverses = [np.linalg.inv(np.eye(N) + t * L) for t in tau]
+        C = sum(a * np.linalg.matrix_power(G, nu) for a, G in zip(v, inverses, strict=True))
+        C = C + np.exp(x[-1]) * np.eye(N)
+        assert point.covariance == pytest.approx(C)
+        P, columns = np.linalg.inv(C), []
+        for k in range(x.size):
+            h = np.zeros(x.size)
+            h[k] = 1e-6
+            dC = (point.problem.at(x + h).covariance - point.covariance) / 1e-6
+            columns.append(P @ dC)
+        expected = [[np.trace(a @ b) for b in columns] for a in columns]
+        found = [point.information(e) for e in np.eye(x.size)]
+        assert np.array(found) == pytest.approx(np.array(expected), rel=1e-3, abs=1e-4)
+        assert point.diagonal == pytest.approx(np.diag(expected), rel=1e-3, abs=1e-4)

@@ -378,3 +378,15 @@ class TestLikelihood:
     def test_no_shrinkage_has_a_place(self):
         ax = plot_likelihood(self.TRIED.assign(shrinkage=[0.0, 0.1, 0.2, 0.0, 0.0]))
         assert ax.get_xscale() == "linear"
+
+
+def test_arrows_of_a_directed_graph():
+    from matplotlib.patches import FancyArrowPatch
+
+    graph = Graph([(0, 1), (1, 0), (2, 0)], [1.0, 2.0, 3.0], directed=True)
+    places = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
+    ax = plot_graph(graph, places)
+    arrows = [patch for patch in ax.patches if isinstance(patch, FancyArrowPatch)]
+    ends = sorted((tuple(a), tuple(b)) for a, b in (arrow._posA_posB for arrow in arrows))
+    assert ends == [((0, 0), (1, 0)), ((0, 1), (0, 0)), ((1, 0), (0, 0))]
+    assert max(arrows, key=lambda arrow: arrow.get_linewidth())._posA_posB[0] == (0.0, 1.0)

@@ -9,7 +9,14 @@ import sys
 import numpy as np
 import pytest
 
-from heatgraph import Graph, GraphicalLassoGraph, LearnHeat, SmoothGraph, SpectralTemplates
+from heatgraph import (
+    Graph,
+    GraphicalLassoGraph,
+    HeatFilter,
+    LearnHeat,
+    SmoothGraph,
+    SpectralTemplates,
+)
 from heatgraph.datasets import make_graph, make_heat_signals
 from heatgraph.report import write_report
 from heatgraph.solvers.result import Status
@@ -151,3 +158,22 @@ def test_a_model_whose_sources_are_elsewhere(page, graph, make_model):
     data = json.loads(parts(page(model))[0][0])
     assert data["labels"] == []
     assert data["scales"] == [1.0, 3.0]
+
+
+def test_edges_with_a_direction_have_heads(tmp_path):
+    pairs, weights = [(0, 1), (1, 0), (2, 0)], [1.0, 2.0, 3.0]
+    for directed in (True, False):
+        path = tmp_path / f"{directed}.html"
+        first = 0 if directed else 1
+        write_report(Graph(pairs[first:], weights[first:], directed=directed), path)
+        page = path.read_text(encoding="utf-8")
+        assert ("3 directed edges" in page) == directed
+        assert ("triangle" in page.split('id="pictures"')[1].split("</script>")[0]) == directed
+
+
+def test_a_filter_has_heat_everywhere(tmp_path):
+    X, _ = make_heat_signals(make_graph("er", 8, 0), (1.0,), 60, 8, random_state=0)
+    HeatFilter().fit(X).report(tmp_path / "report.html", X)
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "heat was released at every node" in page
+    assert "then it was measured at the nodes." in page

@@ -19,6 +19,7 @@ COMMANDS = {
     "learn": "Learn the graph on which signals diffused.",
     "sources": "Find the sources of signals on a learned graph.",
     "impute": "Fill the missing values of signals by what their sources diffuse into.",
+    "compare": "Compare methods by what they predict of signals that they have not seen.",
     "report": "Write a page that shows a model: one file, which needs no network to open.",
     "reproduce": "Compute tables and figures of the paper anew, and put them beside the paper's.",
     "demo": "Learn a graph of twenty towns from heat that was made to diffuse on it.",

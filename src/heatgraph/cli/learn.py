@@ -35,6 +35,8 @@ from heatgraph.cli.results import (
 )
 from heatgraph.cli.tables import SignalTable, TableOptions, read_pairs, read_signals
 from heatgraph.cli.task import (
+    METHODS,
+    TAKE_GAPS,
     Task,
     asked,
     method_of,
@@ -68,7 +70,7 @@ def learn(
     signals: Annotated[list[Path], typer.Argument(help=SIGNALS)],
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the results.")],
     method: Annotated[
-        str, typer.Option(help="What signals are taken to be: heat, smooth, templates or glasso.")
+        str, typer.Option(help=f"What signals are taken to be: {', '.join(METHODS)}.")
     ] = "heat",
     model: Annotated[
         str | None,
@@ -331,7 +333,7 @@ def human(model: Any, table: SignalTable | ClusterTable) -> list[Any]:
         f"{counted(facts['n_edges'], 'edge')} from {counted(facts['n_signals'], 'signal')}"
         f"{sources}.",
         *_kept(model),
-        f"Parameters: {', '.join(chosen)}.{predicted}",
+        *([f"Parameters: {', '.join(chosen)}.{predicted}"] if chosen else []),
         f"Status: {facts['status']} after {counted(facts['n_iter'], 'iteration')}, residual "
         f"{facts['residual']:.1e}. {as_options(facts['advice'])}",
         edge_table(facts["strongest_edges"][:5]),
@@ -357,13 +359,13 @@ def where(output: Path, table: SignalTable | ClusterTable) -> list[str]:
 
 
 def _check_complete(method: str, table: SignalTable | ClusterTable) -> None:
-    """Only heat is learned from signals with gaps."""
+    """Not every method learns from signals with gaps."""
     n_missing = 0 if table.values is None else int(np.isnan(table.values).sum())
-    if n_missing and method != "heat":
+    if n_missing and method not in TAKE_GAPS:
         raise ValueError(
             f"--method {method} takes complete signals only, and {counted(n_missing, 'value')} "
             f"{'is' if n_missing == 1 else 'are'} missing: fill them, drop those signals, or use "
-            "--method heat"
+            f"--method {', '.join(TAKE_GAPS[:-1])} or {TAKE_GAPS[-1]}"
         )
 
 

@@ -47,11 +47,15 @@ MODEL, REPORT = "model.npz", "report.html"
 # Everything that a command may write: what --force may do away with.
 OURS = (
     MODEL,
+    "comparison.csv",
+    "comparison.json",
     "comparison.png",
     "convergence.png",
     "edges.csv",
     "graph.graphml",
     "graph.png",
+    "graphs.csv",
+    "graphs.png",
     "new_signals.csv",
     "report.html",
     "selection.csv",

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from heatgraph.baselines import DiffusionPolytope, GeneralizedLaplacian, HeatFilter, LakeTenenbaum
 from heatgraph.cli.wording import option_of
 from heatgraph.learners import (
     GraphicalLassoGraph,
@@ -19,6 +20,8 @@ from heatgraph.learners.choosing_model import MODELS, SHARED, choose_model, stag
 from heatgraph.learners.comparison import ESTIMATOR_OF
 
 __all__ = [
+    "METHODS",
+    "TAKE_GAPS",
     "Task",
     "asked",
     "method_of",
@@ -35,7 +38,12 @@ METHODS: dict[str, tuple[type[Any], ...]] = {
     "smooth": (SmoothGraph,),
     "templates": (SpectralTemplates,),
     "glasso": (GraphicalLassoGraph,),
+    "laplacian": (GeneralizedLaplacian,),
+    "lake": (LakeTenenbaum,),
+    "filter": (HeatFilter,),
+    "polytope": (DiffusionPolytope,),
 }
+TAKE_GAPS = ("heat", "laplacian", "lake")  # methods for which an empty cell was not observed
 FOLDS = 3
 
 

@@ -20,6 +20,7 @@ PARAMETERS = (
     *OPTIONS,
     *("alpha", "beta", "scales", "n_scales", "atoms", "solver", "candidates", "n_edges", "penalty"),
     *("cut", "checkpoint", "max_iter", "tol", "shrinkage", "rbf", "noise", "ba"),
+    *("cv", "methods", "truth"),
 )
 NAME = rf"\b({'|'.join(PARAMETERS)})"
 # What a message may say of a parameter, and how the command line says it.

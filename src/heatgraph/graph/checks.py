@@ -34,6 +34,7 @@ class Parts(TypedDict, total=False):
     names: Iterable[Hashable] | None
     confidence: ArrayLike | None
     coordinates: ArrayLike | None
+    directed: bool
 
 
 def _as_floats(value: ArrayLike, parameter: str) -> NDArray[np.float64]:
@@ -47,8 +48,8 @@ def _as_floats(value: ArrayLike, parameter: str) -> NDArray[np.float64]:
     return array.astype(np.float64)
 
 
-def check_edges(value: ArrayLike) -> NDArray[np.intp]:
-    """The edges as an integer array (E, 2), each row ordered ``i < j``."""
+def check_edges(value: ArrayLike, directed: bool = False) -> NDArray[np.intp]:
+    """The edges as an integer array (E, 2), each row ordered ``i < j`` unless directed."""
     try:
         array = np.asarray(value)
     except ValueError as error:
@@ -67,7 +68,7 @@ def check_edges(value: ArrayLike) -> NDArray[np.intp]:
             f"edges must hold node numbers in [0, {MAX_NODES}), "
             f"got values from {array.min()} to {array.max()}"
         )
-    edges = np.sort(array.astype(np.intp), axis=1)
+    edges = array.astype(np.intp) if directed else np.sort(array.astype(np.intp), axis=1)
     loops = edges[:, 0] == edges[:, 1]
     if loops.any():
         node = int(edges[np.argmax(loops), 0])
@@ -150,15 +151,16 @@ def check_coordinates(value: ArrayLike, n_nodes: int) -> NDArray[np.float64]:
     return coordinates
 
 
-def sort_edges(edges: NDArray[np.intp], n_nodes: int) -> NDArray[np.intp]:
+def sort_edges(edges: NDArray[np.intp], n_nodes: int, directed: bool = False) -> NDArray[np.intp]:
     """The order that sorts the edges lexicographically; raises on a pair given twice."""
     keys = edges[:, 0] * n_nodes + edges[:, 1]
     order = np.argsort(keys, kind="stable")
     twice = np.flatnonzero(np.diff(keys[order]) == 0)
     if twice.size:
         i, j = edges[order[twice[0]]].tolist()
+        order_counts = "counts" if directed else "does not count"
         raise ValueError(
-            "edges must be distinct pairs (the order within a pair does not count), "
+            f"edges must be distinct pairs (the order within a pair {order_counts}), "
             f"got ({i}, {j}) more than once; merge the repeated edges first"
         )
     return order

@@ -74,15 +74,27 @@ def _from_symmetric(
             f"{parameter} must be symmetric, got entries that differ by {asymmetry:.3g} from "
             f"their transposes; the tolerance is {slack:.3g}"
         )
-    upper = sp.triu((W + W.T) / 2, k=1).tocoo()
-    if upper.data.min(initial=0.0) < -slack:
+    return _weighted(sp.triu((W + W.T) / 2, k=1).tocoo(), names, slack, parameter, False)
+
+
+def _weighted(
+    W: sp.coo_array[Any, Any],
+    names: Iterable[Hashable] | None,
+    slack: float,
+    parameter: str,
+    directed: bool,
+) -> Parts:
+    """The entries above ``slack``, one an edge."""
+    if W.data.min(initial=0.0) < -slack:
         raise ValueError(
-            f"{parameter} must have no negative edge weight, got {upper.data.min():.3g}; "
+            f"{parameter} must have no negative edge weight, got {W.data.min():.3g}; "
             f"the tolerance is {slack:.3g}"
         )
-    keep = upper.data > slack
-    edges = np.column_stack([upper.row[keep], upper.col[keep]])
-    return Parts(edges=edges, weights=upper.data[keep], n_nodes=W.shape[0], names=names)
+    keep = W.data > slack
+    edges = np.column_stack([W.row[keep], W.col[keep]])
+    return Parts(
+        edges=edges, weights=W.data[keep], n_nodes=W.shape[0], names=names, directed=directed
+    )
 
 
 def from_laplacian(
@@ -104,7 +116,10 @@ def from_laplacian(
 
 
 def from_adjacency(
-    W: ArrayLike | sp.sparray | sp.spmatrix, names: Iterable[Hashable] | None, tol: float
+    W: ArrayLike | sp.sparray | sp.spmatrix,
+    names: Iterable[Hashable] | None,
+    tol: float,
+    directed: bool = False,
 ) -> Parts:
     """Off the diagonal, ``w_ij = W_ij``; on it, nothing."""
     _check_tol(tol)
@@ -113,6 +128,9 @@ def from_adjacency(
     loop = _largest(square.diagonal())
     if loop > slack:
         raise ValueError(f"W must have a zero diagonal (no self loops), got {loop:.3g}")
+    if directed:
+        off = sp.coo_array(square - sp.diags_array(square.diagonal()))
+        return _weighted(off, names, slack, "W", True)
     return _from_symmetric(square, names, slack, "W")
 
 
@@ -120,7 +138,7 @@ def to_networkx(graph: Graph) -> nx.Graph[Any]:
     """Nodes in order, then edges with their attributes."""
     import networkx as nx
 
-    other = nx.Graph()
+    other = nx.DiGraph() if graph.directed else nx.Graph()
     nodes = labels(graph)
     if graph.coordinates is None:
         other.add_nodes_from(nodes)
@@ -140,10 +158,11 @@ def to_networkx(graph: Graph) -> nx.Graph[Any]:
 
 def from_networkx(graph: nx.Graph[Any], weight: str) -> Parts:
     """Node order is NetworkX's own."""
-    if graph.is_directed() or graph.is_multigraph():
+    if graph.is_multigraph():
+        simple = "DiGraph" if graph.is_directed() else "Graph"
         raise ValueError(
-            f"graph must be undirected with one edge a pair, got a {type(graph).__name__}; "
-            "convert it with networkx.Graph(graph) first"
+            f"graph must have one edge a pair, got a {type(graph).__name__}; convert it with "
+            f"networkx.{simple}(graph) first"
         )
     nodes = list(graph.nodes)
     number = {node: k for k, node in enumerate(nodes)}
@@ -153,6 +172,7 @@ def from_networkx(graph: nx.Graph[Any], weight: str) -> Parts:
         weights=[data.get(weight, 1.0) for _, _, data in rows],
         n_nodes=len(nodes),
         names=None if _are_numbers(nodes) else nodes,
+        directed=graph.is_directed(),
     )
     if rows and all("confidence" in data for _, _, data in rows):
         parts["confidence"] = [data["confidence"] for _, _, data in rows]
@@ -185,7 +205,10 @@ def _dtype(names: tuple[Hashable, ...]) -> str:
 
 
 def from_pandas(
-    frame: pd.DataFrame, n_nodes: int | None, names: Iterable[Hashable] | None
+    frame: pd.DataFrame,
+    n_nodes: int | None,
+    names: Iterable[Hashable] | None,
+    directed: bool = False,
 ) -> Parts:
     """Columns source, target, weight, and confidence if it is there."""
     missing = [c for c in ("source", "target", "weight") if c not in frame.columns]
@@ -198,6 +221,7 @@ def from_pandas(
     parts["weights"] = frame["weight"].to_numpy()
     if "confidence" in frame.columns:
         parts["confidence"] = frame["confidence"].to_numpy()
+    parts["directed"] = directed
     return parts
 
 
@@ -253,7 +277,7 @@ def to_pygsp(graph: Graph) -> pygsp.graphs.Graph:
 
 def from_pygsp(graph: pygsp.graphs.Graph, names: Iterable[Hashable] | None) -> Parts:
     """By the matrix of weights."""
-    parts = from_adjacency(graph.W, names, 0.0)
+    parts = from_adjacency(graph.W, names, 0.0, bool(graph.is_directed()))
     coordinates: NDArray[np.float64] | None = getattr(graph, "coords", None)
     if coordinates is not None and np.shape(coordinates) == (graph.N, 2):
         parts["coordinates"] = coordinates

@@ -1,4 +1,4 @@
-"""A weighted undirected graph as a value."""
+"""A weighted graph as a value."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["Graph"]
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
 class Graph:
-    """Hold a weighted undirected graph, and turn it into the forms that other tools take.
+    """Hold a weighted graph, and turn it into the forms that other tools take.
 
     A graph is a value: it never changes, two graphs with the same content are equal, and the
     arrays given are copied.  A node is a number from 0 to ``n_nodes - 1``, and may have a name.
@@ -44,11 +44,14 @@ class Graph:
         How sure each edge is, from 0 to 1.
     coordinates : array-like, shape (n_nodes, 2), optional
         Where the nodes are.
+    directed : bool, default=False
+        Whether a pair ``(i, j)`` is an edge from ``i`` to ``j``, which ``(j, i)`` is not.
 
     Attributes
     ----------
     edges : ndarray of int, shape (n_edges, 2)
-        The pairs ``(i, j)``, ``i < j``, in lexicographic order.  Like every array here, read-only.
+        The pairs ``(i, j)``, in lexicographic order, with ``i < j`` unless the graph is directed.
+        Like every array here, read-only.
     weights : ndarray, shape (n_edges,)
         The weights, in the order of ``edges``.
     n_nodes : int
@@ -59,6 +62,8 @@ class Graph:
         In the order of ``edges``.
     coordinates : ndarray, shape (n_nodes, 2), or None
         Where the nodes are.
+    directed : bool
+        Whether edges have a direction.
 
     Examples
     --------
@@ -80,6 +85,7 @@ class Graph:
     names: tuple[Hashable, ...] | None
     confidence: NDArray[np.float64] | None
     coordinates: NDArray[np.float64] | None
+    directed: bool
 
     def __init__(
         self,
@@ -89,8 +95,11 @@ class Graph:
         names: Iterable[Hashable] | None = None,
         confidence: ArrayLike | None = None,
         coordinates: ArrayLike | None = None,
+        directed: bool = False,
     ) -> None:
-        pairs = checks.check_edges(edges)
+        if not isinstance(directed, (bool, np.bool_)):
+            raise ValueError(f"directed must be True or False, got {directed!r}")
+        pairs = checks.check_edges(edges, bool(directed))
         values = checks.check_weights(weights, len(pairs))
         labels = None if names is None else checks.check_names(names)
         if n_nodes is None:
@@ -100,7 +109,7 @@ class Graph:
             raise ValueError(
                 f"names must have one label a node, got {len(labels)} for {n_nodes} nodes"
             )
-        order = checks.sort_edges(pairs, n_nodes)
+        order = checks.sort_edges(pairs, n_nodes, bool(directed))
         sure = None if confidence is None else checks.check_confidence(confidence, len(pairs))
         places = None if coordinates is None else checks.check_coordinates(coordinates, n_nodes)
         self._set("edges", pairs[order])
@@ -109,6 +118,7 @@ class Graph:
         self._set("names", labels)
         self._set("confidence", None if sure is None else sure[order])
         self._set("coordinates", places)
+        self._set("directed", bool(directed))
 
     def _set(self, field: str, value: Any) -> None:
         if isinstance(value, np.ndarray):
@@ -125,6 +135,7 @@ class Graph:
             self.names,
             self.confidence,
             self.coordinates,
+            self.directed,
         )
 
     def __eq__(self, other: object) -> bool:
@@ -132,6 +143,7 @@ class Graph:
             return NotImplemented
         return (
             self.n_nodes == other.n_nodes
+            and self.directed == other.directed
             and self.names == other.names
             and np.array_equal(self.edges, other.edges)
             and np.array_equal(self.weights, other.weights)
@@ -144,7 +156,8 @@ class Graph:
         return hash((self.n_nodes, self.names, self.edges.tobytes(), self.weights.tobytes()))
 
     def __repr__(self) -> str:
-        parts = [_count(self.n_nodes, "node"), _count(self.n_edges, "edge")]
+        kind = "directed edge" if self.directed else "edge"
+        parts = [_count(self.n_nodes, "node"), _count(self.n_edges, kind)]
         if self.n_edges:
             parts.append(f"weights {self.weights.min():.3g} to {self.weights.max():.3g}")
         optional = ("names", "confidence", "coordinates")
@@ -157,7 +170,7 @@ class Graph:
         return len(self.edges)
 
     def adjacency(self) -> sp.csr_array[Any, Any]:
-        """The symmetric matrix of weights, ``W_ij = w_ij``.
+        """The matrix of weights, ``W_ij = w_ij``; symmetric unless the graph is directed.
 
         Examples
         --------
@@ -166,12 +179,14 @@ class Graph:
                [2., 0.]])
         """
         i, j = self.edges.T
+        if self.directed:
+            return sp.coo_array((self.weights, (i, j)), shape=(self.n_nodes, self.n_nodes)).tocsr()
         values = np.concatenate([self.weights, self.weights])
         where = np.concatenate([i, j]), np.concatenate([j, i])
         return sp.coo_array((values, where), shape=(self.n_nodes, self.n_nodes)).tocsr()
 
     def laplacian(self) -> sp.csr_array[Any, Any]:
-        """The combinatorial Laplacian ``L = diag(degrees) - W``.
+        """The combinatorial Laplacian ``L = diag(degrees) - W``; of an undirected graph only.
 
         Examples
         --------
@@ -179,10 +194,14 @@ class Graph:
         array([[ 2., -2.],
                [-2.,  2.]])
         """
+        if self.directed:
+            raise ValueError(
+                "a directed graph has no symmetric Laplacian; take graph.undirected().laplacian()"
+            )
         return sp.csr_array(sp.diags_array(self.degrees()) - self.adjacency())
 
     def degrees(self) -> NDArray[np.float64]:
-        """The sum of the weights at each node, shape (n_nodes,).
+        """The sum of the weights at each node, of edges in and out, shape (n_nodes,).
 
         Examples
         --------
@@ -196,6 +215,8 @@ class Graph:
 
     def n_components(self) -> int:
         """The number of connected components; a node without an edge is one by itself.
+
+        The direction of edges does not count.
 
         Examples
         --------
@@ -264,10 +285,34 @@ class Graph:
             self.names,
             None if self.confidence is None else self.confidence[mask],
             self.coordinates,
+            self.directed,
         )
+
+    def undirected(self) -> Graph:
+        """The graph without directions; the weight of a pair is the mean of its two directions.
+
+        Confidence is that of the surer direction.
+
+        Examples
+        --------
+        >>> Graph([(0, 1), (1, 0), (2, 1)], [1.0, 3.0, 1.0], directed=True).undirected().weights
+        array([2. , 0.5])
+        """
+        if not self.directed:
+            return self
+        pairs, place = np.unique(np.sort(self.edges, axis=1), axis=0, return_inverse=True)
+        place = place.ravel()
+        weights = 0.5 * np.bincount(place, self.weights, len(pairs))
+        sure = None
+        if self.confidence is not None:
+            sure = np.zeros(len(pairs))
+            np.maximum.at(sure, place, self.confidence)
+        return Graph(pairs, weights, self.n_nodes, self.names, sure, self.coordinates)
 
     def scaled(self, trace: float) -> Graph:
         """Scale the weights so that the Laplacian has the trace given, twice their sum.
+
+        Those of a directed graph are scaled so that the degrees, in and out, have that sum.
 
         Parameters
         ----------
@@ -287,7 +332,13 @@ class Graph:
         shares = self.weights / self.weights.max()
         weights = shares * (0.5 * trace / shares.sum())
         return Graph(
-            self.edges, weights, self.n_nodes, self.names, self.confidence, self.coordinates
+            self.edges,
+            weights,
+            self.n_nodes,
+            self.names,
+            self.confidence,
+            self.coordinates,
+            self.directed,
         )
 
     def normalized(self) -> Graph:
@@ -332,32 +383,35 @@ class Graph:
         W: ArrayLike | sp.sparray | sp.spmatrix,
         names: Iterable[Hashable] | None = None,
         tol: float = 0.0,
+        directed: bool = False,
     ) -> Graph:
         """Read a graph from its matrix of weights.
 
         Parameters
         ----------
         W : array-like or scipy sparse, shape (n_nodes, n_nodes)
-            Symmetric, zero on the diagonal, nothing negative.
+            Symmetric unless directed, zero on the diagonal, nothing negative.
         names : sequence of hashable, optional
             One label a node.
         tol : float, default=0
             How far, relative to the largest entry, ``W`` may be from those three properties;
             weights that small are rounding and are left out.
+        directed : bool, default=False
+            Whether ``W_ij`` is the weight of an edge from ``i`` to ``j``.
 
         Examples
         --------
         >>> Graph.from_adjacency([[0.0, 2.0], [2.0, 0.0]])
         Graph(2 nodes, 1 edge, weights 2 to 2)
         """
-        return cls(**convert.from_adjacency(W, names, tol))
+        return cls(**convert.from_adjacency(W, names, tol, directed))
 
     def to_networkx(self) -> nx.Graph[Any]:
         """The graph for NetworkX.
 
         Returns
         -------
-        networkx.Graph
+        networkx.Graph, or networkx.DiGraph if directed
             Nodes are the names, or the node numbers; edges have ``weight`` and, if known,
             ``confidence``; nodes have ``pos`` if there are coordinates.
 
@@ -370,11 +424,11 @@ class Graph:
 
     @classmethod
     def from_networkx(cls, graph: nx.Graph[Any], weight: str = "weight") -> Graph:
-        """Read an undirected NetworkX graph.
+        """Read a NetworkX graph, directed or not.
 
         Parameters
         ----------
-        graph : networkx.Graph
+        graph : networkx.Graph or networkx.DiGraph
             Its nodes become the names, unless they are 0, 1, 2, ... in order.
         weight : str, default="weight"
             The edge attribute to read; an edge without it has weight 1, as in NetworkX.
@@ -410,6 +464,7 @@ class Graph:
         frame: pd.DataFrame,
         n_nodes: int | None = None,
         names: Iterable[Hashable] | None = None,
+        directed: bool = False,
     ) -> Graph:
         """Read a list of edges: columns ``source``, ``target``, ``weight`` [, ``confidence``].
 
@@ -423,6 +478,8 @@ class Graph:
             Given, the columns hold these names, and the nodes come in this order.  With neither,
             the labels in the columns become the names, sorted where they can be, unless they are
             exactly the numbers 0, 1, 2, ...
+        directed : bool, default=False
+            Whether an edge goes from its source to its target only.
 
         Examples
         --------
@@ -431,7 +488,7 @@ class Graph:
         >>> Graph.from_pandas(frame).names
         ('a', 'b')
         """
-        return cls(**convert.from_pandas(frame, n_nodes, names))
+        return cls(**convert.from_pandas(frame, n_nodes, names, directed))
 
     def to_pygsp(self) -> pygsp.graphs.Graph:
         """The graph for PyGSP, with its coordinates; PyGSP knows no names.
@@ -466,7 +523,7 @@ class Graph:
             ``.npz`` keeps everything (names that are text, numbers, or tuples of them).
             ``.graphml`` does too for names that XML can hold.  ``.csv`` is the list of edges: a
             node without an edge and the coordinates are not in it, and names that read as whole
-            numbers come back as numbers.
+            numbers come back as numbers; a column ``directed`` says so where the graph is.
 
         Examples
         --------

@@ -68,6 +68,7 @@ def _save_npz(graph: Graph, path: Path) -> None:
         "version": FORMAT_VERSION,
         "n_nodes": graph.n_nodes,
         "names": graph.names,
+        "directed": graph.directed,
     }
     write_arrays(path, header, arrays)
 
@@ -88,6 +89,7 @@ def _load_npz(file: IO[bytes]) -> Parts:
         names=names_from_json(header["names"]),
         confidence=found.get("confidence"),
         coordinates=found.get("coordinates"),
+        directed=header.get("directed", False),
     )
 
 
@@ -118,7 +120,7 @@ NOT_XML = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 def _save_graphml(graph: Graph, path: Path) -> None:
     import networkx as nx
 
-    other = nx.Graph()
+    other = nx.DiGraph() if graph.directed else nx.Graph()
     # GraphML makes text of every node: the names go into an attribute, which has a type.
     for k in range(graph.n_nodes):
         attributes: dict[str, Any] = {}
@@ -188,6 +190,9 @@ def _save_csv(graph: Graph, path: Path) -> None:
     if graph.confidence is not None:
         header.append("confidence")
         columns.append(graph.confidence.tolist())
+    if graph.directed:
+        header.append("directed")
+        columns.append(["true"] * graph.n_edges)
     with write_atomically(path, "w", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(header)
@@ -217,7 +222,17 @@ def _load_csv(file: IO[bytes]) -> Parts:
     parts["weights"] = [float(weight) for weight in columns["weight"]]
     if "confidence" in columns:
         parts["confidence"] = [float(value) for value in columns["confidence"]]
+    parts["directed"] = _all_directed(columns.get("directed", ("false",)))
     return parts
+
+
+def _all_directed(column: tuple[str, ...]) -> bool:
+    values = {value.strip().lower() for value in column}
+    if values not in ({"true"}, {"false"}):
+        raise ValueError(
+            f"the column directed must be true throughout, or false; got {sorted(values)[:3]}"
+        )
+    return values == {"true"}
 
 
 FORMATS: dict[str, tuple[Callable[[Graph, Path], None], Callable[[IO[bytes]], Parts]]] = {

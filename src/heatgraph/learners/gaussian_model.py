@@ -12,6 +12,7 @@ from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from heatgraph.graph import CandidateEdges, Graph
+from heatgraph.kernels.spectral import kernel_of
 from heatgraph.learners.hidden import as_given
 from heatgraph.learners.large_covariance import heat_of
 from heatgraph.learners.validation import (
@@ -46,6 +47,7 @@ class GaussianModelMixin(TransformerMixin):  # which wraps the transform of this
     n_signals_: float
     precision_: Array
     scales_: Array
+    kernel: Any
     second_moment_: Array
     selection_: pd.DataFrame | None
     solver_: str
@@ -81,7 +83,10 @@ class GaussianModelMixin(TransformerMixin):  # which wraps the transform of this
             )
         graph = self.graph_
         fitter = GaussianFitter(
-            CandidateEdges.complete(graph.n_nodes), self.scales_.size, float(self.tol)
+            CandidateEdges.complete(graph.n_nodes),
+            self.scales_.size,
+            float(self.tol),
+            kernel=kernel_of(self.kernel),
         )
         unit = power_of_two(float(np.sqrt(np.trace(self.second_moment_) / graph.n_nodes)))
         second = over_square(self.second_moment_, unit)
@@ -111,9 +116,14 @@ class GaussianModelMixin(TransformerMixin):  # which wraps the transform of this
             return heat_of(self).sources(filled - self.location_).reshape(len(filled), -1)
         white = (filled - self.location_) @ self.precision_
         lam, U = self._modes()
-        decay = self.source_variances_[:, None] * np.exp(-np.outer(self.scales_, lam))
+        decay = self.source_variances_[:, None] * self._decay(lam)
         sources = np.einsum("mk,sk,nk->msn", white @ U, decay, U, optimize=True)
         return np.asarray(sources).reshape(len(filled), -1)
+
+    def _decay(self, lam: Array) -> Array:
+        """``g(lam, tau_s)``, what is left of a source in each mode, (S, N)."""
+        g = kernel_of(self.kernel)
+        return np.array([g.value(lam, tau) for tau in self.scales_.tolist()])
 
     def inverse_transform(self, H: Any) -> Array:
         """The signals (n_signals, n_nodes) that sources diffuse into, around ``location_``.
@@ -131,7 +141,7 @@ class GaussianModelMixin(TransformerMixin):  # which wraps the transform of this
             return heat_of(self).diffused(sources.reshape(-1, S, N)) + self.location_
         lam, U = self._modes()
         spectral = sources.reshape(-1, S, N) @ U
-        diffused = np.einsum("msk,sk->mk", spectral, np.exp(-np.outer(self.scales_, lam))) @ U.T
+        diffused = np.einsum("msk,sk->mk", spectral, self._decay(lam)) @ U.T
         return np.asarray(diffused + self.location_)
 
     def impute(self, X: Any, return_std: bool = False) -> Any:

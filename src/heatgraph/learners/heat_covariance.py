@@ -13,6 +13,7 @@ from sklearn.covariance import EmpiricalCovariance
 from heatgraph.distributed.moments import fold_moments
 from heatgraph.distributed.reading import is_dask
 from heatgraph.graph import CandidateEdges, Graph
+from heatgraph.kernels.spectral import kernel_of
 from heatgraph.learners.checkpoint import fingerprint, kept_in
 from heatgraph.learners.gaussian_fitting import (
     N_FOLDS,
@@ -114,6 +115,10 @@ class HeatCovariance(GaussianModelMixin, HiddenScoreMixin, ReportMixin, Empirica
         There is nothing random in a fit; :meth:`sample` takes a seed of its own.
     verbose : int
         1 shows a progress bar.
+    kernel : {"heat", "tikhonov", "matern"} or an object
+        What takes the place of :math:`e^{-\tau\lambda}`: ``1 / (1 + tau lam)``,
+        ``(1 + tau lam)^-2``, or any object with ``value``, ``slope`` and ``slope_in_tau`` of
+        ``(lam, tau)`` (see :mod:`heatgraph.kernels.spectral`).
 
     Attributes
     ----------
@@ -198,6 +203,7 @@ class HeatCovariance(GaussianModelMixin, HiddenScoreMixin, ReportMixin, Empirica
         solver: str = "auto",
         random_state: Any = None,
         verbose: int = 0,
+        kernel: Any = "heat",
     ) -> None:
         self.n_scales = n_scales
         self.shrinkage = shrinkage
@@ -214,6 +220,7 @@ class HeatCovariance(GaussianModelMixin, HiddenScoreMixin, ReportMixin, Empirica
         self.solver = solver
         self.random_state = random_state
         self.verbose = verbose
+        self.kernel = kernel
 
     def fit(self, X: Any, y: Any = None, *, monitor: Monitor | None = None) -> Self:
         """Learn the covariance and the graph.
@@ -338,6 +345,7 @@ class HeatCovariance(GaussianModelMixin, HiddenScoreMixin, ReportMixin, Empirica
             check_number("tol", self.tol, strict=True),
             max_iter,
             report,
+            kernel_of(self.kernel),
         )
         return CovarianceSettings(
             fitter,

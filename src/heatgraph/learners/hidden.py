@@ -9,13 +9,16 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from heatgraph.learners.validation import check_signals, unit_of
+from heatgraph.learners.validation import check_complete, check_signals, unit_of
 from heatgraph.objective.heat import Signals
+from heatgraph.selection.density import HIDDEN_SHARE as SCORED_SHARE
+from heatgraph.selection.interpolation import interpolation_errors
 from heatgraph.selection.masked import hide_entries
 
 __all__ = [
     "HIDDEN_SHARE",
     "HiddenScoreMixin",
+    "PrecisionMixin",
     "as_given",
     "fill_by_precision",
     "hidden_errors",
@@ -58,6 +61,55 @@ class HiddenScoreMixin:
         hidden = which_hidden(observations, rng)
         error, total = hidden_errors(self, observations, hidden, unit_of(observations))
         return 1.0 - float(error.sum()) / float(total.sum()) if total.any() else 0.0
+
+
+class PrecisionMixin(HiddenScoreMixin):
+    """Gives an estimator with ``precision_`` and ``location_`` imputation, and scores by it.
+
+    An estimator with another quadratic form or level overrides ``_level_and_form``.
+    """
+
+    def _level_and_form(self) -> tuple[Array, Array]:
+        """``u`` (N,) and ``Q`` (N, N): signals ``x`` are likely where ``(x-u)^T Q (x-u)`` is small.
+
+        Only the ratios of the entries of ``Q`` count.
+        """
+        model: Any = self
+        return model.location_, model.precision_ / np.abs(model.precision_).max()
+
+    def impute(self, X: Any) -> Any:
+        """``X`` with its NaN replaced by their mean given what was observed of the same signal.
+
+        Parameters
+        ----------
+        X : array-like or data frame (n_signals, n_nodes)
+            NaN marks an entry that was not observed.
+
+        Returns
+        -------
+        ndarray or data frame
+            As ``X`` is.  A signal of which nothing was observed gets the mean signal.
+        """
+        check_is_fitted(self)
+        observations = check_signals(self, X, reset=False)
+        return as_given(fill_by_precision(observations, *self._level_and_form()), X)
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """The share of hidden entries' energy that the model predicts; 0 is predicting zero.
+
+        A quarter of each signal's entries is hidden, always the same ones for the same shape, and
+        predicted by their mean given the rest.
+        """
+        check_is_fitted(self)
+        observations = check_complete(self, X, reset=False)
+        unit = unit_of(observations)
+        level, form = self._level_and_form()
+        centred = np.ascontiguousarray((observations - level).T / unit)
+        part = hide_entries(Signals(centred, None), SCORED_SHARE, np.random.default_rng(0))
+        error, _ = interpolation_errors(form, part)
+        hidden = np.where(part.hidden, observations.T / unit, 0.0)
+        total = float(np.sum(hidden**2))
+        return 1.0 - float(error.sum()) / total if total > 0.0 else 0.0
 
 
 def which_hidden(X: Array, rng: np.random.Generator) -> NDArray[np.bool_]:

@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from heatgraph.graph import CandidateEdges
-from heatgraph.learners.hidden import HiddenScoreMixin, as_given, fill_by_precision, node_means
+from heatgraph.learners.hidden import PrecisionMixin, node_means
 from heatgraph.learners.outcome import CUT, check_n_edges, store_graph, tell, warn_of_status
 from heatgraph.learners.progress import watch_fit
 from heatgraph.learners.reporting import ReportMixin
@@ -20,7 +20,6 @@ from heatgraph.learners.validation import (
     check_choice,
     check_complete,
     check_number,
-    check_signals,
     node_names,
     over_square,
     per_square,
@@ -55,7 +54,7 @@ LOWEST, HIGHEST = 1e-5, 1e5  # between which the spread for a number of edges is
 
 
 class SmoothGraph(
-    HiddenScoreMixin, ReportMixin, OneToOneFeatureMixin, TransformerMixin, BaseEstimator
+    PrecisionMixin, ReportMixin, OneToOneFeatureMixin, TransformerMixin, BaseEstimator
 ):
     r"""Learn the graph on which the signals, freed of noise, are smooth.
 
@@ -223,10 +222,10 @@ class SmoothGraph(
         ndarray or data frame
             As ``X`` is.  A signal of which nothing was observed gets ``node_means_``.
         """
-        check_is_fitted(self)
-        observations = check_signals(self, X, reset=False)
-        form = smoothing_form(self.laplacian_, self.alpha)
-        return as_given(fill_by_precision(observations, self.node_means_, form), X)
+        return super().impute(X)
+
+    def _level_and_form(self) -> tuple[Array, Array]:
+        return self.node_means_, smoothing_form(self.laplacian_, self.alpha)
 
     def score(self, X: Any, y: Any = None) -> float:
         """The share of hidden entries' energy that the model predicts; 0 is predicting zero.

@@ -43,6 +43,7 @@ FORMS = ("penalised", "epsilon")
 PENALTY = {"estimated": 10.0, "known": 0.1}
 MARGIN = 3.0  # eps over the smallest feasible
 LEAST_EPS = 1e-2  # for known eigenvectors, where the smallest feasible is 0
+STILL = 1e-12  # of its largest entry: a column that varies less is constant
 TIE = 1e-4  # weight of smoothness where known eigenvectors leave the graph open
 # The strengths of sparsity between which a number of edges is sought.
 STRENGTHS = {"penalised": (1e-4, 1e6), "epsilon": (1.0 + 1e-6, 1e3)}
@@ -162,14 +163,19 @@ class SpectralTemplates(ReportMixin, BaseEstimator):
         names = node_names(X)
         observations = check_complete(self, X, reset=True)
         signals = np.ascontiguousarray(observations.T / unit_of(observations))
-        candidates = resolve_candidates(self.candidates, observations, names)
-        n_edges = check_n_edges(self.n_edges, candidates)
+        whole = resolve_candidates(self.candidates, observations, names)
+        n_edges = check_n_edges(self.n_edges, whole)
+        varying = self._varying(signals)
+        candidates, among = _restricted(whole, varying)
+        signals = signals[varying]
         templates = self._templates(signals)
         with watch_fit(self.verbose, monitor) as watch:
-            search = _Search(self, templates, signals, candidates, watch.step)
-            solution = search.run(n_edges)
-        store_graph(self, candidates, solution.w, names, n_edges)
-        self.eigenvectors_ = templates.V
+            search = _Search(self, templates, signals, candidates, varying, watch.step)
+            solution = search.run(None if n_edges is None else min(n_edges, candidates.n_edges))
+        w = np.zeros(whole.n_edges)
+        w[among] = solution.w * (whole.n_nodes / candidates.n_nodes)
+        store_graph(self, whole, w, names, n_edges)
+        self.eigenvectors_ = _embedded(templates.V, varying)
         self.objective_ = solution.objective
         self.status_ = solution.status
         self.residual_ = solution.residual
@@ -178,6 +184,28 @@ class SpectralTemplates(ReportMixin, BaseEstimator):
         self.eps_ = solution.eps
         warn_of_status(self)
         return self
+
+    def _varying(self, signals: Array) -> NDArray[np.bool_]:
+        """Which nodes (N,) say something of the covariance; the others are warned of."""
+        n, m = signals.shape
+        if self.eigenvectors is not None or m < 2:
+            return np.ones(n, dtype=bool)
+        varying: NDArray[np.bool_] = np.ptp(signals, axis=1) > STILL * np.abs(signals).max(axis=1)
+        count = n - int(varying.sum())
+        if count == 0 or count == n:  # of the latter the error tells more
+            return np.ones(n, dtype=bool)
+        if count == n - 1:
+            raise ValueError(
+                f"X varies in column {int(np.argmax(varying))} only; a graph can only be learned "
+                "from two nodes or more that vary."
+            )
+        warnings.warn(
+            f"SpectralTemplates: {count} column(s) of X are constant, the first of them column "
+            f"{int(np.argmin(varying))}; such nodes are left without an edge.",
+            UserWarning,
+            stacklevel=3,
+        )
+        return varying
 
     def _templates(self, signals: Array) -> Templates:
         n, m = signals.shape
@@ -216,6 +244,7 @@ class _Search:
         templates: Templates,
         signals: Array,
         candidates: CandidateEdges,
+        varying: NDArray[np.bool_],
         monitor: Monitor | None,
     ) -> None:
         self.templates, self.candidates, self.monitor = templates, candidates, monitor
@@ -229,13 +258,13 @@ class _Search:
                 check_number("n_reweights", model.n_reweights, minimum=1, integer=True)
             ),
             "delta": check_number("delta", model.delta, strict=True),
-            "start": self._start(model.init, signals),
+            "start": self._start(model.init, signals, varying),
         }
         self.done, self.planned = 0, 1
 
-    def _start(self, init: Any, signals: Array) -> Array | None:
+    def _start(self, init: Any, signals: Array, varying: NDArray[np.bool_]) -> Array | None:
         if init is not None:
-            return _weights_of(init, self.candidates)
+            return _weights_of(init, self.candidates, varying)
         z = squared_distances(signals, self.candidates)
         if not self.known or not z.any():
             return None
@@ -282,10 +311,33 @@ def _number_or_auto(name: str, value: Any) -> float | None:
     return check_number(name, value, strict=True)
 
 
-def _weights_of(init: Any, candidates: CandidateEdges) -> Array:
-    if not isinstance(init, Graph) or init.n_nodes != candidates.n_nodes:
-        raise ValueError(f"init must be a Graph on the {candidates.n_nodes} nodes of X.")
-    W = init.adjacency()
+def _restricted(
+    whole: CandidateEdges, varying: NDArray[np.bool_]
+) -> tuple[CandidateEdges, NDArray[np.bool_]]:
+    """The candidates between nodes that vary, these numbered anew, and which of all they are."""
+    among = varying[whole.i] & varying[whole.j]
+    if not among.any():
+        raise ValueError("candidates: no pair is between two nodes that vary.")
+    if among.all() and varying.all():
+        return whole, among
+    number = np.cumsum(varying) - 1
+    i, j = number[whole.i[among]], number[whole.j[among]]
+    return CandidateEdges(int(varying.sum()), i, j), among
+
+
+def _embedded(V: Array, varying: NDArray[np.bool_]) -> Array:
+    """Eigenvectors on all nodes: those that do not vary are one each, and come last."""
+    n, k = varying.size, len(V)
+    whole = np.zeros((n, n))
+    whole[np.ix_(varying, np.arange(k))] = V
+    whole[np.flatnonzero(~varying), np.arange(k, n)] = 1.0
+    return whole
+
+
+def _weights_of(init: Any, candidates: CandidateEdges, varying: NDArray[np.bool_]) -> Array:
+    if not isinstance(init, Graph) or init.n_nodes != varying.size:
+        raise ValueError(f"init must be a Graph on the {varying.size} nodes of X.")
+    W = init.adjacency()[varying][:, varying]
     w: Array = np.asarray(W[candidates.i, candidates.j], dtype=np.float64).ravel()
     if not w.any():
         raise ValueError("init: no edge of the graph is among the candidates.")

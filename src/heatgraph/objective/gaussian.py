@@ -3,7 +3,9 @@
 Signals ``x = u + sum_s exp(-tau_s L) h_s + eps`` with ``h_s ~ N(0, v_s I)`` and
 ``eps ~ N(0, sigma2 I)`` have the covariance ``C = f(L)``,
 
-    f(lam) = sum_s v_s exp(-2 tau_s lam) + sigma2.
+    f(lam) = sum_s v_s exp(-2 tau_s lam) + sigma2,
+
+or, with another kernel ``g``, ``g(lam, tau_s)^2`` in place of the exponential.
 
 A point is the vector ``x = [w, log v, log r, log sigma2]``: weights (E,) of the candidate edges,
 source variances (S,), scales as shares ``r = tau / tau_S`` (S - 1,) of the largest, which is held
@@ -19,14 +21,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from heatgraph.graph.candidates import CandidateEdges
-from heatgraph.kernels.divided import exp_divided_differences
+from heatgraph.kernels.spectral import HeatKernel, Kernel, Power
 
 __all__ = ["GaussianHeat", "GaussianPoint", "HeatSpectrum", "LogPenalty", "mean_variance"]
 
 Array = NDArray[np.float64]
 
+HEAT = Power(HeatKernel())
 NOISE_FLOOR = 1e-10  # of the mean variance: keeps the covariance invertible in double precision
 HEAVIEST = 50.0  # an edge as heavy, times its scale, makes two nodes one in double precision
+HEAVIEST_SLOW = 1e6  # the same for kernels that fall by a power
 RANK_TOL = 1e-10  # of the largest eigenvalue: smaller ones do not enter the information
 LEAST_INFORMATION = 1e-30  # what a coordinate without any is given, to divide by
 
@@ -43,10 +47,11 @@ class HeatSpectrum:
     v: Array
     tau: Array
     sigma2: float
+    power: Power = HEAT
 
     def values(self, lam: Array) -> Array:
         """``f`` at eigenvalues of the Laplacian, (N,)."""
-        f: Array = self.v @ np.exp(-2.0 * np.outer(self.tau, lam)) + self.sigma2
+        f: Array = self.v @ self.power.values(lam, self.tau) + self.sigma2
         return f
 
 
@@ -83,6 +88,7 @@ class GaussianHeat:
     S: Array
     n_scales: int = 1
     penalty: LogPenalty | None = None
+    kernel: Kernel = HEAT.kernel
 
     @property
     def n_edges(self) -> int:
@@ -97,7 +103,8 @@ class GaussianHeat:
         """``w >= 0``, shares of the largest scale at most 1, noise above rounding."""
         lower = np.full(self.n_parameters, -np.inf)
         upper = np.full(self.n_parameters, np.inf)
-        lower[: self.n_edges], upper[: self.n_edges] = 0.0, HEAVIEST
+        heaviest = HEAVIEST if isinstance(self.kernel, HeatKernel) else HEAVIEST_SLOW
+        lower[: self.n_edges], upper[: self.n_edges] = 0.0, heaviest
         lower[-1] = np.log(NOISE_FLOOR * mean_variance(self.S))
         upper[self.n_edges + self.n_scales : -1] = 0.0
         return lower, upper
@@ -106,7 +113,8 @@ class GaussianHeat:
         """The weights and the spectrum of a point."""
         E, n = self.n_edges, self.n_scales
         tau = np.append(np.exp(x[E + n : -1]), 1.0)
-        return x[:E], HeatSpectrum(np.exp(x[E : E + n]), tau, float(np.exp(x[-1])))
+        v, sigma2 = np.exp(x[E : E + n]), float(np.exp(x[-1]))
+        return x[:E], HeatSpectrum(v, tau, sigma2, Power(self.kernel))
 
     def at(self, x: Array) -> GaussianPoint:
         """Everything that is needed at a point, computed when it is asked for."""
@@ -171,15 +179,16 @@ class GaussianPoint:
         """Divided differences of ``f``, (N, N): ``dC = U (F o U^T dL U) U^T``."""
         F = np.zeros((self.lam.size, self.lam.size))
         for v, tau in zip(self.spectrum.v, self.spectrum.tau, strict=True):
-            F += v * exp_divided_differences(self.lam, 2.0 * tau)
+            F += v * self.spectrum.power.differences(self.lam, float(tau))
         return F
 
     @cached_property
     def spectral_slopes(self) -> Array:
         """Slopes of ``f(lam)`` in ``log v``, ``log r`` and ``log sigma2``, (2 S, N)."""
         v, tau, sigma2 = self.spectrum.v, self.spectrum.tau, self.spectrum.sigma2
-        heat = v[:, None] * np.exp(-2.0 * np.outer(tau, self.lam))
-        in_scale = -2.0 * np.outer(tau, self.lam) * heat
+        power = self.spectrum.power
+        heat = v[:, None] * power.values(self.lam, tau)
+        in_scale = v[:, None] * power.slopes_in_log_tau(self.lam, tau)
         return np.vstack([heat, in_scale[:-1], np.full((1, self.lam.size), sigma2)])
 
     @cached_property

@@ -13,11 +13,13 @@ from heatgraph.plotting.curves import (
 from heatgraph.plotting.graphs import plot_graph, plot_laplacians, plot_sources
 from heatgraph.plotting.layout import layout
 from heatgraph.plotting.maps import plot_map
+from heatgraph.plotting.side_by_side import plot_graphs
 
 __all__ = [
     "layout",
     "plot_convergence",
     "plot_graph",
+    "plot_graphs",
     "plot_laplacians",
     "plot_likelihood",
     "plot_map",

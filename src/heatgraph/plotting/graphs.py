@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from matplotlib.collections import LineCollection
 from matplotlib.colors import Normalize, TwoSlopeNorm
+from matplotlib.patches import FancyArrowPatch
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import ArrayLike, NDArray
 
@@ -34,7 +35,7 @@ from heatgraph.plotting.style import (
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["plot_graph", "plot_laplacians", "plot_sources"]
+__all__ = ["draw_edges", "draw_nodes", "frame", "plot_graph", "plot_laplacians", "plot_sources"]
 
 Array = NDArray[np.float64]
 
@@ -48,6 +49,8 @@ def plot_graph(
     ax: Axes | None = None,
 ) -> Axes:
     """Draw a graph: heavy edges wide and dark, nodes coloured by a value each.
+
+    The edges of a directed graph are arrows, bent so that both directions of a pair are seen.
 
     Parameters
     ----------
@@ -74,9 +77,9 @@ def plot_graph(
     shown = None if values is None else _values(values, graph.n_nodes)
     ax = new_axes(6.0, 5.0) if ax is None else ax
     places = places_of(graph, coordinates)
-    _draw_edges(ax, graph, places)
-    _draw_nodes(ax, places, shown)
-    _frame(ax, places)
+    draw_edges(ax, graph, places)
+    draw_nodes(ax, places, shown)
+    frame(ax, places)
     if graph.n_nodes <= MAX_NAMES:
         draw_labels(ax, places, texts(graph), graph.edges)
     return ax
@@ -130,8 +133,8 @@ def plot_sources(
         raise ValueError(f"scales must have one value a row of sources, got {tau.shape}")
     ax = new_axes(6.5, 5.0) if ax is None else ax
     places = places_of(graph, coordinates)
-    _draw_edges(ax, graph, places)
-    _draw_nodes(ax, places, _values(signal, graph.n_nodes), label="signal")
+    draw_edges(ax, graph, places)
+    draw_nodes(ax, places, _values(signal, graph.n_nodes), label="signal")
     labels = list(texts(graph)) if graph.n_nodes <= MAX_NAMES else [""] * graph.n_nodes
     H = np.where(np.abs(H) >= FAINT * np.abs(H).max(initial=0.0), H, 0.0)
     for s, row in enumerate(H):
@@ -149,7 +152,7 @@ def plot_sources(
         )
         for k in found:
             labels[k] = f"{labels[k]}\n{row[k]:+.2g}".strip()
-    _frame(ax, places)
+    frame(ax, places)
     ax.title.set(**LITERAL)  # what a signal is called may become it
     ax.legend(
         loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=2, frameon=False, markerscale=0.5
@@ -229,7 +232,7 @@ def _values(values: ArrayLike, n_nodes: int) -> Array:
     return array
 
 
-def _draw_edges(ax: Axes, graph: Graph, places: Array) -> None:
+def draw_edges(ax: Axes, graph: Graph, places: Array) -> None:
     """Light edges first, so that none hides a heavy one."""
     share = graph.weights / float(graph.weights.max(initial=0.0) or 1.0)
     order = np.argsort(share, kind="stable")
@@ -239,6 +242,10 @@ def _draw_edges(ax: Axes, graph: Graph, places: Array) -> None:
     ink[:, 3] = 0.12 + 0.78 * share
     # Many edges are thin ones, or they would hide each other.
     width = float(np.clip(3.6 * np.sqrt(80.0 / max(graph.n_edges, 1)), 0.6, 3.6))
+    if graph.directed:
+        widths = 0.15 * width + 0.55 * width * share  # the head says more than the line
+        _draw_arrows(ax, places[graph.edges[order]], widths, ink, len(places))
+        return
     lines = LineCollection(
         list(places[graph.edges[order]]),
         linewidths=0.15 * width + 0.85 * width * share,
@@ -249,8 +256,33 @@ def _draw_edges(ax: Axes, graph: Graph, places: Array) -> None:
     ax.add_collection(lines)
 
 
-def _draw_nodes(ax: Axes, places: Array, values: Array | None, label: str = "value") -> None:
-    size = float(np.clip(9000 / len(places), 12, 130))
+def _draw_arrows(ax: Axes, ends: Array, widths: Array, ink: Array, n_nodes: int) -> None:
+    """An arrow for each pair of ends (E, 2, 2), from the border of a node to that of the other."""
+    gap = 0.5 * float(np.sqrt(_node_size(n_nodes)))  # points: the radius of a node
+    for (start, end), width, colour in zip(ends, widths, ink.tolist(), strict=True):
+        arrow = FancyArrowPatch(
+            tuple(start),
+            tuple(end),
+            arrowstyle="-|>",
+            mutation_scale=6.0 + 2.5 * float(width),
+            connectionstyle="arc3,rad=0.12",
+            shrinkA=gap,
+            shrinkB=gap,
+            linewidth=float(width),
+            color=colour,
+            zorder=1,
+        )
+        ax.add_patch(arrow)
+
+
+def _node_size(n_nodes: int) -> float:
+    """The area of a node, in square points."""
+    return float(np.clip(9000 / n_nodes, 12, 130))
+
+
+def draw_nodes(ax: Axes, places: Array, values: Array | None, label: str = "value") -> None:
+    """Discs of one size, coloured by their values, with a scale beside them."""
+    size = _node_size(len(places))
     x, y = places.T
     style: dict[str, Any] = {"s": size, "edgecolors": INK, "linewidths": 0.8, "zorder": 3}
     if values is None:
@@ -268,7 +300,7 @@ def _draw_nodes(ax: Axes, places: Array, values: Array | None, label: str = "val
     figure_of(ax).colorbar(points, ax=ax, shrink=0.7, label=label)
 
 
-def _frame(ax: Axes, places: Array) -> None:
+def frame(ax: Axes, places: Array) -> None:
     """No ticks, equal units, and room for labels at the border."""
     low, high = places.min(axis=0), places.max(axis=0)
     span = np.maximum(high - low, 1e-9 + 0.05 * float((high - low).max()))

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from heatgraph.baselines import HeatFilter
 from heatgraph.graph import Graph
 from heatgraph.graph.convert import labels
 from heatgraph.learners import HeatCovariance
@@ -54,7 +55,8 @@ class Content:
     shown: Shown | None
     scales: Array | None
     reach: Sequence[Array]  # heat by distance in edges: a row a distance, columns low, mean, high
-    gaussian: bool = False  # heat released everywhere; confidence is one minus a p-value
+    gaussian: bool = False  # a HeatCovariance: confidence is one minus a p-value
+    everywhere: bool = False  # heat released at every node
     gaps: Sequence[Gap] = ()  # of the signals, the first of them
     n_gaps: int = 0
 
@@ -66,7 +68,9 @@ def gather(
     graph: Graph = model if isinstance(model, Graph) else model.graph_
     learned: Graph = getattr(model, "weights_", graph)
     order, borders = by_community(graph)
-    scales = getattr(model, "scales_", None)
+    # The story and the reach of heat are those of no other kernel.
+    heat = getattr(model, "kernel", "heat") == "heat"
+    scales = getattr(model, "scales_", None) if heat else None
     gaussian = isinstance(model, HeatCovariance)
     gaps, n_gaps = gaps_of(model, signals)
     cut = getattr(model, "cut_", None)  # NaN where edges were chosen by their p-values
@@ -82,6 +86,7 @@ def gather(
         scales=None if scales is None else np.asarray(scales, dtype=np.float64),
         reach=[] if scales is None else reach(graph, learned, scales),
         gaussian=gaussian,
+        everywhere=gaussian or isinstance(model, HeatFilter),
         gaps=gaps,
         n_gaps=n_gaps,
     )

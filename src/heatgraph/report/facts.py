@@ -24,7 +24,8 @@ RESULTS = ("alpha_", "beta_", "shrinkage_", "penalty_", "eps_", "noise_variance_
 def lead(model: Any, content: Content) -> str:
     """The model in a sentence or two."""
     graph = content.graph
-    text = f"{_count(graph.n_nodes, 'node')} and {_count(graph.n_edges, 'edge')}"
+    kind = "directed edge" if graph.directed else "edge"
+    text = f"{_count(graph.n_nodes, 'node')} and {_count(graph.n_edges, kind)}"
     components = graph.n_components()
     text += " in one piece" if components == 1 else f" in {components} separate pieces"
     if isinstance(model, Graph):
@@ -43,10 +44,11 @@ def story(content: Content) -> str:
         return ""
     times = _list([f"{tau:.3g}" for tau in content.scales])
     which = f"the time {times}" if content.scales.size == 1 else f"one of the times {times}"
-    if content.gaussian:
+    if content.everywhere:
+        noise = ", with noise" if content.gaussian else ""
         return (
             "In its words: heat was released at every node, at random, and spread along the edges, "
-            f"faster along heavy ones, for {which}; then it was measured at the nodes, with noise."
+            f"faster along heavy ones, for {which}; then it was measured at the nodes{noise}."
         )
     return (
         "In its words: heat started at a few nodes, the sources, and spread along the edges, "

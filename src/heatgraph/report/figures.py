@@ -63,7 +63,7 @@ def pictures(model: Any, content: Content) -> dict[str, figure]:
 
 
 # The segment (a, b) to (c, d) is the middle of an edge: what a pointer hits, clear of the nodes.
-EDGE_COLUMNS = "x0 y0 x1 y1 a b c d row column width ink weight from to found"
+EDGE_COLUMNS = "x0 y0 x1 y1 a b c d row column width ink weight from to found turn head"
 
 
 def _empty(columns: str) -> dict[str, list[float]]:
@@ -99,6 +99,13 @@ def _graph(content: Content, edges: ColumnDataSource) -> figure:
         "x0", "y0", "x1", "y1", line_width="width", line_alpha="ink", line_cap="round", source=edges
     )
     tag(lines.glyph, "ink", "line_color")
+    if content.graph.directed:
+        heads = made.scatter(
+            "c", "d", marker="triangle", angle="turn", size="head", fill_alpha="ink", source=edges
+        )
+        heads.glyph.line_color = None
+        heads.nonselection_glyph = None
+        tag(heads.glyph, "ink", "fill_color")
     touch = made.segment("a", "b", "c", "d", line_alpha=0.0, line_width=9, source=edges)
     chosen = made.segment(
         "x0",
@@ -144,8 +151,9 @@ def _graph(content: Content, edges: ColumnDataSource) -> figure:
 
 def _edge_tip(content: Content) -> list[tuple[str, str]]:
     title = "p-value" if content.gaussian else "found"
+    between = [("edge", "@from \u2192 @to"), EDGE_TIP[1]] if content.graph.directed else EDGE_TIP
     measured = [] if content.edges.confidence is None else [(title, "@found")]
-    return [*EDGE_TIP, *measured]
+    return [*between, *measured]
 
 
 def _nodes(made: figure, places: Places) -> Any:
@@ -254,6 +262,9 @@ def _bins(weights: Array) -> tuple[Array, bool]:
     return np.linspace(low, top, BARS + 1), False
 
 
+_BOTH = (("row", "column"), ("column", "row"))
+
+
 def _matrix(content: Content, edges: ColumnDataSource) -> figure:
     """The weights as a matrix, rows and columns in the order of the communities."""
     N = content.graph.n_nodes
@@ -267,9 +278,11 @@ def _matrix(content: Content, edges: ColumnDataSource) -> figure:
     made.grid.visible = False
     _name_rows(made, content)
     side = max(1.0, N / NARROWEST)
+    # A row is where an edge starts, and a column where it ends.
+    halves = (("column", "row"),) if content.graph.directed else _BOTH
     cells = [
         made.rect(x, y, width=side, height=side, fill_alpha="ink", line_color=None, source=edges)
-        for x, y in (("row", "column"), ("column", "row"))
+        for x, y in halves
     ]
     for renderer in cells:
         renderer.glyph.fill_color = BLUE

@@ -68,7 +68,8 @@ def show_signals(
     fit, level = None, np.zeros(learned.n_nodes)
     if H is not None:
         level = np.asarray(getattr(model, "location_", level))
-        fit = diffuse(learned, model.scales_, H) + level
+        by_heat = getattr(model, "kernel", "heat") == "heat"
+        fit = diffuse(learned, model.scales_, H) + level if by_heat else model.inverse_transform(H)
     elif values is not None and hasattr(model, "transform"):
         fit = np.asarray(model.transform(_rows(signals, rows)), dtype=np.float64)
     return Shown(

@@ -238,6 +238,8 @@ def _data(content: Content) -> dict[str, Any]:
         "positive": _palette("PuOr_r", 0.5, 1.0),
         "signed": _palette("PuOr_r", 0.0, 1.0),
         "gaussian": content.gaussian,
+        # A unit of x on the screen, in units of y.
+        "squeeze": 1.0 / content.places.aspect,
         "invitation": "Choose a node above, or click a node or an edge in the picture.",
         "unmeasured": "It is not an edge of the graph, and has no p-value."
         if content.gaussian

@@ -76,6 +76,9 @@
     ink: column((e) => 0.15 + (0.75 * weight[e]) / heaviest), weight: Array.from(weight),
     from: column((e) => names[from[e]]), to: column((e) => names[to[e]]),
     found: column((e) => certainty(e) || "not measured"),
+    // Heads of arrows, where edges have a direction: a triangle points up before it is turned.
+    turn: column((e) => Math.atan2(y[to[e]] - y[from[e]], (x[to[e]] - x[from[e]]) * data.squeeze) - Math.PI / 2),
+    head: column((e) => 7 + (7 * weight[e]) / heaviest),
   };
   // One edge a step of the slider; where there are more, by logarithms, and few edges have room.
   const STEPS = Math.min(total, 1000), many = total > STEPS;

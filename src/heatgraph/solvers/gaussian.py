@@ -14,7 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from heatgraph.graph.candidates import CandidateEdges
+from heatgraph.kernels.spectral import Kernel
 from heatgraph.objective.gaussian import (
+    HEAT,
     NOISE_FLOOR,
     GaussianHeat,
     GaussianPoint,
@@ -75,6 +77,7 @@ class GaussianFitter:
     tol: float = 1e-5
     max_iter: int = 500
     report: Report | None = None
+    kernel: Kernel = HEAT.kernel
 
     def start(self, S: Array, n_signals: float) -> Array:
         """Weights from the logarithm of the moment, from which most of the noise is taken.
@@ -82,7 +85,7 @@ class GaussianFitter:
         ``C - sigma2 I = v exp(-2 L)``, so ``L = (log v I - log(C - sigma2 I)) / 2``: off the
         diagonal the weights are half the entries of the logarithm, and ``log v`` is the mean of
         its row sums.  A start with less noise has lighter weights and often ends in a worse
-        optimum, without noise.
+        optimum, without noise.  Other kernels than heat start from the same weights.
         """
         N = len(S)
         least, most = START_SHRINKAGE
@@ -97,12 +100,12 @@ class GaussianFitter:
 
     def at(self, S: Array, x: Array) -> GaussianFit:
         """A point as it is, to start from; nothing is said of whether it is a good one."""
-        point = GaussianHeat(self.candidates, S, self.n_scales).at(x)
+        point = self._problem(S).at(x)
         return GaussianFit(point, Status.MAX_ITER, float("nan"), ())
 
     def likeliest(self, S: Array, x: Array) -> GaussianFit:
         """Stage 1, from ``x``."""
-        return self._minimise(GaussianHeat(self.candidates, S, self.n_scales), x)
+        return self._minimise(self._problem(S), x)
 
     def sparse(self, S: Array, n_signals: float, c: float, start: GaussianFit) -> GaussianFit:
         """Stage 2: a weight enters where it is ``c`` standard errors from zero.
@@ -114,7 +117,7 @@ class GaussianFitter:
             information = fit.point.diagonal[: self.candidates.n_edges]
             information = np.maximum(information, FLAT * information.max())
             penalty = LogPenalty(c, np.sqrt(2.0 / (n_signals * information)), n_signals)
-            fit = self._minimise(GaussianHeat(self.candidates, S, self.n_scales, penalty), fit.x)
+            fit = self._minimise(self._problem(S, penalty), fit.x)
             if fit.status is Status.INTERRUPTED:
                 break
         return fit
@@ -137,7 +140,10 @@ class GaussianFitter:
     def refine(self, fit: GaussianFit, S: Array) -> GaussianFit:
         """Go on from a fit with another moment and the same penalty, on the same edges."""
         old = fit.point.problem
-        return self._minimise(GaussianHeat(old.candidates, S, old.n_scales, old.penalty), fit.x)
+        return self._minimise(replace(old, S=S), fit.x)
+
+    def _problem(self, S: Array, penalty: LogPenalty | None = None) -> GaussianHeat:
+        return GaussianHeat(self.candidates, S, self.n_scales, penalty, self.kernel)
 
     def _minimise(self, problem: GaussianHeat, x: Array) -> GaussianFit:
         state, status = minimise_box(

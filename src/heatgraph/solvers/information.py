@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 
 from heatgraph.graph import CandidateEdges, Graph
-from heatgraph.objective.gaussian import NOISE_FLOOR, GaussianHeat, GaussianPoint, mean_variance
+from heatgraph.objective.gaussian import NOISE_FLOOR, GaussianPoint, mean_variance
 from heatgraph.solvers.gaussian import GaussianFitter
 
 __all__ = ["HEAVY", "edge_tests"]
@@ -152,7 +152,7 @@ def _score(
     x = np.concatenate([np.zeros(pairs.n_edges), point.x[kept.n_edges :]])
     # The gradient in pairs that have no weight does not depend on which are candidates: the point
     # is the same, so its eigenvectors are borrowed.
-    at = GaussianPoint(GaussianHeat(pairs, S, point.problem.n_scales), x)
+    at = GaussianPoint(replace(point.problem, candidates=pairs, S=S, penalty=None), x)
     at.__dict__["_eigen"] = (point.lam, point.U)
     slope = -0.5 * n_signals * at.gradient[: pairs.n_edges]
     own = 0.5 * n_signals * at.diagonal[: pairs.n_edges]

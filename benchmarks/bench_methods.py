@@ -1,0 +1,177 @@
+"""Every method on the paper's six problems as it comes, and the solvers beside conic ones.
+
+    python -m benchmarks.bench_methods [--graphs 5] [--learn-heat]
+
+Nothing here is tuned by the truth; the truth is what the graphs are scored against.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+import warnings
+
+import cvxpy as cp
+import networkx as nx
+import numpy as np
+from sklearn.base import clone
+
+from heatgraph import CausalGraphProcess, DiffusionPolytope, GeneralizedLaplacian, Graph
+from heatgraph.comparison.methods import METHODS, NO_GRAPH
+from heatgraph.datasets import make_graph, make_heat_signals
+from heatgraph.graph import CandidateEdges
+from heatgraph.metrics import average_precision, edge_scores
+from heatgraph.solvers.precision import FORMS, fit_precision
+
+PROBLEMS = {
+    f"{noise} {kind.upper()}": (kind, size)
+    for noise, size in (("clean", 0.0), ("noisy", 0.02))
+    for kind in ("rbf", "er", "ba")
+}
+CONSTRAINTS = ("generalized", "dominant", "combinatorial")
+FIRST_SEED = 100  # of graphs that no parameter was set on
+
+
+def recovered(n_graphs: int, learn_heat: bool) -> None:
+    names = [name for name in METHODS if name not in NO_GRAPH]
+    names = [name for name in names if learn_heat or name != "LearnHeat"]
+    print("| F (AP) | " + " | ".join(PROBLEMS) + " | seconds |")
+    print("|---" * (len(PROBLEMS) + 2) + "|")
+    for name in names:
+        cells, seconds = [], []
+        for kind, noise in PROBLEMS.values():
+            scores = []
+            for seed in range(FIRST_SEED, FIRST_SEED + n_graphs):
+                graph = make_graph(kind, 20, random_state=seed)
+                X, _ = make_heat_signals(graph, (2.5, 4.0), 100, noise_std=noise, random_state=seed)
+                start = time.perf_counter()
+                model = clone(METHODS[name]).fit(X)
+                seconds.append(time.perf_counter() - start)
+                found = edge_scores(graph, model.graph_).f_measure
+                scores.append((found, average_precision(graph, model.weights_)))
+            f, ap = np.mean(scores, axis=0)
+            cells.append(f"{f:.3f} ({ap:.3f})")
+        print(f"| {name} | {' | '.join(cells)} | {np.median(seconds):.2g} |", flush=True)
+
+
+def conic(S: np.ndarray, form: str) -> tuple[float, float]:
+    """The minimum by Clarabel, and the seconds it takes."""
+    n = len(S)
+    T = cp.Variable((n, n), symmetric=True)
+    sums = cp.sum(T, axis=1)
+    off = np.triu(np.ones((n, n)), 1)
+    limits = [cp.multiply(off, T) <= 0]
+    if form == "shared":
+        limits += [sums == cp.Variable()]
+    elif form != "generalized":
+        limits += [sums >= 0 if form == "dominant" else sums == 0]
+    shift = np.full((n, n), 1.0 / n) if form == "combinatorial" else 0.0
+    problem = cp.Problem(cp.Minimize(-cp.log_det(T + shift) + cp.trace(S @ T)), limits)
+    start = time.perf_counter()
+    problem.solve(solver="CLARABEL")
+    return float(problem.value), time.perf_counter() - start
+
+
+def solved(sizes: tuple[int, ...] = (20, 40)) -> None:
+    print("| form | nodes | objective, less that of Clarabel | residual | ms | Clarabel, ms |")
+    print("|---|---|---|---|---|---|")
+    for n in sizes:
+        X, _ = make_heat_signals(make_graph("er", n, random_state=0), (1.0,), 5 * n, n, 0.02, 0)
+        S = np.cov(X.T, bias=True)
+        for form in FORMS:
+            fit_precision(S, form, CandidateEdges.complete(n))
+            start = time.perf_counter()
+            fit = fit_precision(S, form, CandidateEdges.complete(n))
+            seconds = time.perf_counter() - start
+            value, theirs = conic(S, form)
+            print(
+                f"| {form} | {n} | {fit.objective[-1] - value:+.1e} | {fit.residual:.0e} | "
+                f"{1e3 * seconds:.2g} | {1e3 * theirs:.2g} |",
+                flush=True,
+            )
+
+
+def own_models(n_graphs: int) -> None:
+    """Each method on signals of its own model."""
+    print("| method | signals | F | AP | weight error |")
+    print("|---|---|---|---|---|")
+    cases = (
+        *((f"{form}, 30 N signals", gaussian_field, {"form": form}) for form in CONSTRAINTS),
+        ("DiffusionPolytope, exact eigenvectors", normalised_walk, {"n_signals": None}),
+        ("DiffusionPolytope, 1000 signals", normalised_walk, {"n_signals": 1000}),
+        ("DiffusionPolytope, 10,000 signals", normalised_walk, {"n_signals": 10_000}),
+        ("CausalGraphProcess, 1000 times", directed_process, {"n_times": 1000}),
+        ("CausalGraphProcess, 10,000 times", directed_process, {"n_times": 10_000}),
+    )
+    for name, run, options in cases:
+        found = [run(np.random.default_rng(seed), **options) for seed in range(n_graphs)]
+        f, ap, error = np.mean(found, axis=0)
+        method, _, what = name.partition(", ")
+        print(f"| {method} | {what} | {f:.3f} | {ap:.3f} | {error:.3f} |", flush=True)
+
+
+def gaussian_field(rng: np.random.Generator, form: str) -> tuple[float, float, float]:
+    """A grid of 8 x 8 with weights from 0.1 to 3, as in Egilmez et al. (2017)."""
+    grid = nx.convert_node_labels_to_integers(nx.grid_2d_graph(8, 8))
+    pairs = np.array(grid.edges)
+    graph = Graph(pairs, rng.uniform(0.1, 3.0, len(pairs)))
+    L = graph.laplacian().toarray()
+    extra = {"generalized": rng.uniform(0.0, 3.0, 64), "dominant": rng.uniform(0.0, 3.0, 64)}
+    T = L + np.diag(extra.get(form, np.zeros(64)))
+    lam, U = np.linalg.eigh(T)
+    sizes = np.divide(1.0, np.sqrt(np.maximum(lam, 0.0)), out=np.zeros(64), where=lam > 1e-9)
+    X = (rng.standard_normal((30 * 64, 64)) * sizes) @ U.T
+    model = GeneralizedLaplacian(form).fit(X)
+    P = model.precision_
+    learned = model.weights_.scaled(trace=float(np.trace(P) - P.sum()))  # in the units of T
+    scores = edge_scores(graph, learned.cut(weight=1e-4))
+    return scores.f_measure, average_precision(graph, model.weights_), scores.weight_error
+
+
+def normalised_walk(rng: np.random.Generator, n_signals: int | None) -> tuple[float, float, float]:
+    """Noise that went through ``I + D^-1/2 W D^-1/2``, W of a random graph of 20 nodes."""
+    seed = int(rng.integers(1000))
+    graph = Graph.from_networkx(nx.connected_watts_strogatz_graph(20, 4, 0.3, seed=seed))
+    W = graph.adjacency().toarray()
+    T = W / np.sqrt(np.outer(W.sum(0), W.sum(0)))
+    if n_signals is None:
+        model = DiffusionPolytope(eigenvectors=np.linalg.eigh(T)[1][:, ::-1]).fit(np.ones((1, 20)))
+    else:
+        model = DiffusionPolytope().fit(rng.standard_normal((n_signals, 20)) @ (np.eye(20) + T))
+    true = Graph.from_adjacency(np.triu(T, 1) + np.triu(T, 1).T).normalized()
+    scores = edge_scores(true, model.graph_)
+    return scores.f_measure, average_precision(true, model.weights_), scores.weight_error
+
+
+def directed_process(rng: np.random.Generator, n_times: int) -> tuple[float, float, float]:
+    """Twenty nodes, three arrows each, two steps back; the F of as many edges as there are."""
+    signs, shape = rng.choice([-1.0, 1.0], (20, 20)), (20, 20)
+    A = (rng.random(shape) < 0.15) * signs * rng.uniform(0.4, 1.0, shape)
+    np.fill_diagonal(A, 0.0)
+    A *= 0.7 / max(np.abs(np.linalg.eigvals(A)).max(), 0.7)
+    filters = A, 0.1 * np.eye(20) - 0.1 * A + 0.2 * A @ A
+    x = rng.standard_normal((n_times + 200, 20))
+    for k in range(2, len(x)):
+        x[k] += filters[0] @ x[k - 1] + filters[1] @ x[k - 2]
+    model = CausalGraphProcess(n_edges=int(np.count_nonzero(A))).fit(x[200:])
+    true = Graph.from_adjacency(np.abs(A.T), directed=True)
+    error = np.linalg.norm(model.adjacency_ - A) / np.linalg.norm(A)
+    f = edge_scores(true, model.graph_).f_measure
+    return f, average_precision(true, model.weights_), float(error)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--graphs", type=int, default=5, help="graphs of each kind")
+    parser.add_argument("--learn-heat", action="store_true", help="with LearnHeat, which is slow")
+    given = parser.parse_args()
+    warnings.simplefilter("ignore")
+    recovered(given.graphs, given.learn_heat)
+    print()
+    own_models(given.graphs)
+    print()
+    solved()
+
+
+if __name__ == "__main__":
+    main()

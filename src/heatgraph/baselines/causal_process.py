@@ -1,0 +1,311 @@
+"""CausalGraphProcess: a directed graph along which a time series goes on."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from heatgraph.graph import Graph
+from heatgraph.learners.hidden import node_means
+from heatgraph.learners.outcome import CUT, warn_of_status
+from heatgraph.learners.progress import watch_fit
+from heatgraph.learners.reporting import ReportMixin
+from heatgraph.learners.validation import check_complete, check_number, node_names, unit_of
+from heatgraph.selection.interpolation import sparsest_within_error
+from heatgraph.solvers.causal import Lags, coefficients, commuting_filters, nearest_shift
+from heatgraph.solvers.result import Monitor, Status
+
+__all__ = ["CausalGraphProcess"]
+
+Array = NDArray[np.float64]
+
+# Shares of the smallest penalty without an edge that "auto" tries, the sparsest first.
+SHARES = (0.5, 0.3, 0.2, 0.1, 0.05, 0.02, 0.01, 0.003)
+LAST_SHARE = 1 / 3  # of the series, held out to choose by
+ROUGH, ROUGH_ROUNDS = 1e-3, 20  # tolerance and rounds that tell shares apart
+
+
+class CausalGraphProcess(ReportMixin, BaseEstimator):
+    r"""Learn the sparse directed graph whose polynomials carry a time series from step to step.
+
+    .. math::
+        x[k] = \sum_{i=1}^{P} P_i(A) \, x[k - i] + e[k], \qquad
+        P_1(A) = A, \quad P_i(A) = \sum_{j=0}^{i} c_{ij} A^j
+
+    the model of Mei and Moura, "Signal processing on graphs: causal modeling of unstructured data"
+    (2017), by the three problems of their paper:
+
+    .. math::
+        \min_{R} \; \tfrac{1}{2T} \sum_k \Big\| x[k] - \sum_i R_i x[k - i] \Big\|^2
+        + \lambda \|R_1\|_1 + \tfrac{\mu}{2} \sum_{i < j} \|R_i R_j - R_j R_i\|_F^2,
+
+    .. math::
+        \min_{A} \; \tfrac{1}{2} \|A - R_1\|_F^2 + \lambda_A \|A\|_1
+        + \tfrac{\mu}{2} \sum_{i \ge 2} \|A R_i - R_i A\|_F^2,
+
+    .. math::
+        \min_{c} \; \tfrac{1}{2T} \sum_k \Big\| x[k] - \sum_i P_i(A) x[k - i] \Big\|^2
+        + \nu \|c\|_1.
+
+    The first is solved one :math:`R_i` at a time.  Polynomials of one matrix commute, and ``mu``
+    asks the :math:`R_i` for it.  The second finds ``A`` near :math:`R_1`, with few entries;
+    :math:`\lambda_A` is :math:`\lambda` over the mean variance of a node, so that both problems
+    drop entries of about the same size.  The third is a lasso.
+
+    Parameters
+    ----------
+    order : int
+        ``P``, the number of steps back.
+    lam : float in [0, 1) or "auto"
+        Weight of sparsity, as a share of the smallest weight that leaves no edge.  "auto" takes,
+        of eight values from 0.5 to 0.003, the largest that forecasts the last third of the series,
+        one step ahead, within a standard error of the best.
+    mu : float
+        Weight of the commutators.
+    nu : float
+        Weight of the size of the coefficients ``c``, as a share of the smallest that leaves none.
+    n_edges : int, optional
+        Keep this many edges in ``graph_``, fewer where fewer were learned.
+    max_iter : int
+        Limit on the rounds over the :math:`R_i`.
+    tol : float
+        Stop when the first problem is stationary to this, relative to its gradient at 0.
+    verbose : int
+        1 shows a progress bar.
+
+    Attributes
+    ----------
+    graph_ : Graph
+        Directed: an edge from ``j`` to ``i`` where ``A_ij`` is not 0, with ``|A_ij|`` as weight; a
+        node's effect on itself is in ``adjacency_`` only.
+    weights_ : Graph
+        The same, before the cut at 1e-4 of the largest and at ``n_edges``.
+    adjacency_ : ndarray (n_nodes, n_nodes)
+        ``A``, with signs and diagonal.
+    filters_ : ndarray (order, n_nodes, n_nodes)
+        ``P_i(A)``, what multiplies ``x[k - i]``.
+    coefficients_ : list of ndarray
+        ``c_i`` for each step back, from the power 0 to ``i``; the first is (0, 1).
+    location_ : ndarray (n_nodes,)
+        The mean signal.
+    lam_ : float
+        The share used.
+    objective_ : ndarray
+        Of the first problem, after each round.
+    status_ : str
+        "converged", "max_iter" or "interrupted".
+    residual_ : float
+        The violation of stationarity of the first problem, relative to its gradient at 0.
+    n_iter_ : int
+
+    Notes
+    -----
+    Rows are times, in order and evenly spaced, without gaps.
+
+    Examples
+    --------
+    >>> A = np.array([[0.3, 0.0, 0.6], [0.6, 0.3, 0.0], [0.0, 0.0, 0.8]])
+    >>> rng, x = np.random.default_rng(0), np.zeros((2000, 3))
+    >>> for k in range(1, 2000):
+    ...     x[k] = A @ x[k - 1] + rng.standard_normal(3)
+    >>> model = CausalGraphProcess(order=1, n_edges=2).fit(x)
+    >>> model.graph_.edges.tolist()  # 0 acts on 1, and 2 on 0
+    [[0, 1], [2, 0]]
+    >>> model.predict(x, n_steps=2).shape
+    (2, 3)
+    """
+
+    def __init__(
+        self,
+        order: int = 2,
+        lam: float | str = "auto",
+        mu: float = 1.0,
+        nu: float = 1e-3,
+        n_edges: int | None = None,
+        max_iter: int = 200,
+        tol: float = 1e-5,
+        verbose: int = 0,
+    ) -> None:
+        self.order = order
+        self.lam = lam
+        self.mu = mu
+        self.nu = nu
+        self.n_edges = n_edges
+        self.max_iter = max_iter
+        self.tol = tol
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any = None, *, monitor: Monitor | None = None) -> Self:
+        """Learn the graph and the polynomials.
+
+        Parameters
+        ----------
+        X : array-like or data frame (n_times, n_nodes)
+            More rows than ``order`` + 1.  The columns of a data frame name the nodes.
+        y : ignored
+        monitor : callable, optional
+            Called with a :class:`~heatgraph.solvers.result.Progress` after every round.
+        """
+        settings = _Settings.of(self)
+        names = node_names(X)
+        # With one row for each lag and two to compare, there is something to fit.
+        series = check_complete(self, X, reset=True, min_signals=settings.order + 2)
+        means = node_means(series)
+        unit = unit_of(series - means)
+        around = (series - means) / unit
+        if not around.any():
+            raise ValueError("X holds no signal: every column is constant.")
+        with watch_fit(self.verbose, monitor) as watch:
+            share = settings.share
+            if share is None:
+                share = _best_share(settings, around)
+            fitted = settings.fit(around, share, watch.step)
+        self.adjacency_, self.coefficients_ = fitted.A, fitted.c
+        self.filters_ = _polynomials(fitted.A, fitted.c)
+        self.location_, self.lam_ = means, share
+        self.weights_ = _directed(fitted.A, names)
+        kept = self.weights_.cut(relative=CUT) if self.weights_.n_edges else self.weights_
+        self.graph_ = kept if self.n_edges is None else kept.cut(n_edges=settings.n_edges)
+        self.objective_, self.residual_ = fitted.objective, fitted.residual
+        self.status_, self.n_iter_ = fitted.status, fitted.objective.size - 1
+        if not self.weights_.n_edges:
+            warnings.warn(
+                "CausalGraphProcess: no node acts on another, so the graph has no edge; lower lam, "
+                "or give a longer series.",
+                UserWarning,
+                stacklevel=2,
+            )
+        warn_of_status(self)
+        return self
+
+    def predict(self, X: Any, n_steps: int = 1) -> Any:
+        """The values that follow a series, expected by the model.
+
+        Parameters
+        ----------
+        X : array-like or data frame (n_times, n_nodes)
+            At least ``order`` rows; the last ones count.
+        n_steps : int
+            How many rows to go on for.
+
+        Returns
+        -------
+        ndarray or data frame (n_steps, n_nodes)
+            A data frame where ``X`` is one.
+        """
+        check_is_fitted(self)
+        steps = int(check_number("n_steps", n_steps, minimum=1, integer=True))
+        P = len(self.filters_)
+        series = check_complete(self, X, reset=False, min_signals=P)
+        rows = list(series[-P:] - self.location_)
+        for _ in range(steps):
+            lagged = rows[: -P - 1 : -1]
+            rows.append(sum(R @ x for R, x in zip(self.filters_, lagged, strict=True)))
+        ahead = np.array(rows[P:]) + self.location_
+        return pd.DataFrame(ahead, columns=X.columns) if isinstance(X, pd.DataFrame) else ahead
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """The share of the variance around ``location_`` that is forecast one step ahead."""
+        check_is_fitted(self)
+        P = len(self.filters_)
+        series = check_complete(self, X, reset=False, min_signals=P + 1) - self.location_
+        unit = unit_of(series)
+        missed, total = _one_step(self.filters_, series / unit)
+        return 1.0 - float(missed.sum()) / float(total.sum()) if total.any() else 0.0
+
+
+def _polynomials(A: Array, c: list[Array]) -> Array:
+    powers = [np.linalg.matrix_power(A, j) for j in range(len(c) + 1)]
+    rows = [sum(a * power for a, power in zip(row, powers, strict=False)) for row in c]
+    return np.array(rows)
+
+
+def _one_step(filters: Array, X: Array) -> tuple[Array, Array]:
+    """Squares of what one-step forecasts miss of each time, and of what there is."""
+    P = len(filters)
+    ahead = sum(X[P - i : len(X) - i] @ R.T for i, R in enumerate(filters, start=1))
+    return np.square(X[P:] - ahead).sum(axis=1), np.square(X[P:]).sum(axis=1)
+
+
+def _directed(A: Array, names: Any) -> Graph:
+    """An edge from ``j`` to ``i`` for every ``A_ij`` off the diagonal."""
+    W = np.abs(A.T)
+    np.fill_diagonal(W, 0.0)
+    return Graph.from_adjacency(W, names, directed=True)
+
+
+@dataclass(frozen=True, eq=False)
+class _Fitted:
+    A: Array
+    c: list[Array]
+    objective: Array
+    residual: float
+    status: Status
+
+
+@dataclass(frozen=True)
+class _Settings:
+    """The parameters, checked."""
+
+    order: int
+    share: float | None
+    mu: float
+    nu: float
+    n_edges: int | None
+    max_iter: int
+    tol: float
+
+    @classmethod
+    def of(cls, model: CausalGraphProcess) -> _Settings:
+        share = None
+        if not isinstance(model.lam, str):
+            share = check_number("lam", model.lam)
+            if share >= 1.0:
+                raise ValueError(f"lam must be below 1, which leaves no edge, got {model.lam!r}.")
+        elif model.lam != "auto":
+            raise ValueError(f'lam must be a number in [0, 1) or "auto", got {model.lam!r}.')
+        whole: dict[str, Any] = {"minimum": 1, "integer": True}
+        return cls(
+            int(check_number("order", model.order, **whole)),
+            share,
+            check_number("mu", model.mu),
+            check_number("nu", model.nu),
+            None if model.n_edges is None else int(check_number("n_edges", model.n_edges, **whole)),
+            int(check_number("max_iter", model.max_iter, **whole)),
+            check_number("tol", model.tol, strict=True),
+        )
+
+    def fit(self, X: Array, share: float, monitor: Monitor | None = None) -> _Fitted:
+        """The three problems in turn, on signals around their mean, of unit size."""
+        lags = Lags.of(X, self.order)
+        lam = share * float(np.abs(lags.own[0, 1]).max())
+        found = commuting_filters(
+            lags, lam, self.mu, max_iter=self.max_iter, tol=self.tol, monitor=monitor
+        )
+        variance = float(np.trace(lags.own[1, 1])) / lags.own.shape[-1]
+        A = nearest_shift(found.R, lam / variance if self.order > 1 else 0.0, self.mu, self.tol)
+        c = coefficients(X, A, self.order, self.nu)
+        return _Fitted(A, c, found.objective, found.residual, found.status)
+
+
+def _best_share(settings: _Settings, X: Array) -> float:
+    """The largest share that forecasts the last third about best, after a fit of the rest."""
+    first = len(X) - max(int(LAST_SHARE * len(X)), settings.order + 1)
+    if first < settings.order + 2:
+        return SHARES[len(SHARES) // 2]
+    missed = []
+    rough = replace(settings, max_iter=ROUGH_ROUNDS, tol=max(settings.tol, ROUGH))
+    for share in SHARES:
+        fitted = rough.fit(X[:first], share)
+        if fitted.status is Status.INTERRUPTED:
+            raise KeyboardInterrupt
+        filters = _polynomials(fitted.A, fitted.c)
+        missed.append(_one_step(filters, X[first - settings.order :])[0])
+    return SHARES[sparsest_within_error(np.array(missed))]

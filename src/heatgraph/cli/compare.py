@@ -1,0 +1,142 @@
+"""``heatgraph compare``: which method predicts signals best, and by how much."""
+
+from __future__ import annotations
+
+import json as json_module
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import pandas as pd
+import typer
+
+from heatgraph.cli.console import INTERRUPTED, Voice, columns, errors_reported
+from heatgraph.cli.options import (
+    DebugFlag,
+    Decimal,
+    ForceFlag,
+    Header,
+    IndexColumn,
+    JsonFlag,
+    QuietFlag,
+    Transpose,
+)
+from heatgraph.cli.report import read_coordinates
+from heatgraph.cli.results import listed, result_folder
+from heatgraph.cli.tables import SignalTable, TableOptions, read_pairs, read_signals
+from heatgraph.cli.wording import errors_as_options
+from heatgraph.comparison import Comparison
+from heatgraph.comparison import compare as compare_methods
+from heatgraph.comparison.methods import METHODS, chosen_methods
+from heatgraph.graph import Graph
+from heatgraph.learners.validation import check_number
+from heatgraph.report.places import place
+
+__all__ = ["compare"]
+
+
+def compare(
+    signals: Annotated[Path, typer.Argument(help="Signals as CSV, Parquet or NPY, one a row.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the results.")],
+    truth: Annotated[
+        Path | None,
+        typer.Option(help="The known graph: a CSV list of edges, .npz or .graphml."),
+    ] = None,
+    methods: Annotated[
+        str | None,
+        typer.Option(
+            help=f"Names between commas, of {', '.join(METHODS)}; by default all that predict, "
+            "with --truth all."
+        ),
+    ] = None,
+    cv: Annotated[int, typer.Option(help="Number of folds.")] = 3,
+    seed: Annotated[int, typer.Option(help="Seed of the hidden entries.")] = 0,
+    jobs: Annotated[int | None, typer.Option(help="Fits at the same time; -1 for all.")] = None,
+    coordinates: Annotated[
+        Path | None, typer.Option(help="CSV with the places of the nodes, for the picture.")
+    ] = None,
+    index_column: IndexColumn = None,
+    transpose: Transpose = False,
+    header: Header = None,
+    decimal: Decimal = ".",
+    force: ForceFlag = False,
+    json: JsonFlag = False,
+    quiet: QuietFlag = False,
+    debug: DebugFlag = False,
+) -> None:
+    """Compare methods by what they predict of signals that they have not seen.
+
+    Writes comparison.csv, comparison.json, graphs.png and graphs.csv, the edges of every method.
+    Ctrl-C ends the comparison and keeps the methods that are done.
+    """
+    voice = Voice(json, quiet)
+    with errors_reported(debug):
+        if jobs == 0:
+            raise ValueError("--jobs must be a number of fits, or -1 for all, got 0")
+        chosen = None if methods is None else [name.strip() for name in methods.split(",")]
+        with errors_as_options():
+            chosen_methods(chosen, truth is not None)
+            check_number("cv", cv, minimum=2, integer=True)
+        table = read_signals(signals, TableOptions(index_column, transpose, header, decimal))
+        known = None if truth is None else _known_graph(truth, table)
+        voice.note("; ".join(table.notes) + ".")
+        with result_folder(output, force) as folder:
+            with errors_as_options():
+                found = compare_methods(
+                    table.frame, chosen, known, cv, seed, jobs, int(voice.shows_progress)
+                )
+            _write(folder, found, coordinates)
+            files = listed(folder, output)
+        summary: dict[str, Any] = {"command": "compare", "signals_file": str(signals)}
+        summary |= {**json_module.loads(found.to_json()), "files": files}
+        voice.show(summary, [_rows(found), found.verdict, f"Results are in {output}"])
+    if found.interrupted:
+        raise typer.Exit(INTERRUPTED)
+
+
+def _write(folder: Path, found: Comparison, coordinates: Path | None) -> None:
+    places = None
+    if coordinates is not None and found.graphs:
+        graph = next(iter(found.graphs.values()))
+        places = place(graph, read_coordinates(coordinates), outlines=()).xy
+    found.save(folder, places)
+
+
+def _known_graph(path: Path, table: SignalTable) -> Graph:
+    """The known graph on the nodes of the signals, weights 1 where the list has none."""
+    if path.suffix.lower() in (".npz", ".graphml"):
+        return Graph.load(path)
+    names = table.names or tuple(map(str, range(table.n_nodes)))
+    pairs = read_pairs(path, names)
+    number = {name: k for k, name in enumerate(names)}
+    frame = pd.read_csv(path)
+    weights = np.ones(len(pairs))
+    if "weight" in frame.columns and len(frame) == len(pairs):
+        weights = frame["weight"].to_numpy(dtype=np.float64)
+    edges = [(number[a], number[b]) for a, b in pairs]
+    return Graph(edges, weights, table.n_nodes, table.names)
+
+
+def _rows(found: Comparison) -> Any:
+    titles = ["method", "missed ", "± ", "more ", "± ", "seconds ", "edges ", "agree "]
+    fields = ["missed", "error", "excess", "excess_error", "seconds", "n_edges", "agreement"]
+    if found.truth is not None:
+        titles += ["F ", "AP "]
+        fields += ["f_measure", "average_precision"]
+    table = [
+        [r.name, *(_number(key, getattr(r, key)) for key in fields), _short(r.status)]
+        for r in found.results
+    ]
+    return columns([*titles, "status"], table)
+
+
+def _number(key: str, value: float) -> str:
+    if value != value:
+        return ""
+    if key == "n_edges":
+        return str(int(value))
+    return f"{value:.2g}" if key == "seconds" else f"{value:.3f}"
+
+
+def _short(status: str, at_most: int = 60) -> str:
+    return status if len(status) <= at_most else f"{status[: at_most - 1]}…"

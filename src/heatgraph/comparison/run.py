@@ -1,0 +1,284 @@
+"""``heatgraph.compare``: every method on the same folds, the same hidden entries."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from joblib import Parallel, delayed
+from numpy.typing import NDArray
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from sklearn.base import clone
+
+from heatgraph.comparison.folds import contiguous_folds, contiguous_halves
+from heatgraph.comparison.methods import NO_GRAPH, NodeMeans, chosen_methods
+from heatgraph.comparison.table import Comparison, MethodResult, share_missed
+from heatgraph.graph import Graph
+from heatgraph.learners.hidden import hidden_errors, which_hidden
+from heatgraph.learners.validation import check_number, check_signals, node_names, unit_of
+from heatgraph.metrics import average_precision, edge_scores
+from heatgraph.solvers.result import Status
+
+__all__ = ["compare"]
+
+Array = NDArray[np.float64]
+Advance = Callable[[str], None]
+
+
+def compare(
+    X: Any,
+    methods: Any = None,
+    truth: Graph | None = None,
+    cv: int = 3,
+    random_state: int = 0,
+    n_jobs: int | None = None,
+    verbose: int = 0,
+) -> Comparison:
+    """Compare methods by what they predict of signals that they have not seen.
+
+    Signals are held out in contiguous blocks.  A fifth of the entries of each is hidden, the same
+    ones from every method, and filled in from the others; what counts is the share of the hidden
+    entries' variance, around the mean of each node, that is missed.  Every method is also fitted
+    on all signals, for its graph and the time it takes, and on either half of them, to see whether
+    it finds the same edges again.  Nothing is tuned by ``truth``.
+
+    Parameters
+    ----------
+    X : array-like or data frame (n_signals, n_nodes)
+        NaN marks an entry that was not observed; methods that take complete signals only say so
+        in their row.  Signals that follow each other in time should be in order.
+    methods : optional
+        None for all that predict, and with ``truth`` for all; a list of names
+        (``"HeatCovariance"``, ``"LearnHeat"``, ``"HeatFilter"``, ``"GGL"``, ``"DDGL"``, ``"CGL"``,
+        ``"LakeTenenbaum"``, ``"GraphicalLasso"``, ``"SmoothGraph"``, ``"SmoothGraph-log"``,
+        ``"SpectralTemplates"``, ``"DiffusionPolytope"``, ``"neighbours"``, and without a graph
+        ``"LedoitWolf"``, ``"KNN"``, ``"mean"``) or of estimators; a mapping from names to
+        estimators.  "mean", the means of the nodes, is always there.
+    truth : Graph, optional
+        A known graph on the same nodes; adds the five scores of the paper and the average
+        precision.
+    cv : int
+        Number of folds.
+    random_state : int
+        Seed of the hidden entries, and of the methods that draw at random.
+    n_jobs : int, optional
+        How many fits of a method run at the same time; times are longer then.
+    verbose : int
+        1 shows a progress bar.
+
+    Returns
+    -------
+    Comparison
+        A method that fails is a row with its reason.  Ctrl-C ends the comparison and keeps the
+        methods that are done.
+
+    Examples
+    --------
+    >>> import heatgraph
+    >>> from heatgraph.datasets import make_graph, make_heat_signals
+    >>> graph = make_graph("er", 10, random_state=0)
+    >>> X, _ = make_heat_signals(graph, [1.0], 120, 10, 0.02, random_state=0)
+    >>> found = heatgraph.compare(X, ["GGL", "HeatFilter", "LedoitWolf"], truth=graph)
+    >>> round(found["mean"].missed, 3), sorted(found.graphs)
+    (1.0, ['GGL', 'HeatFilter'])
+    """
+    task = _Task.of(X, cv, random_state, truth)
+    chosen = chosen_methods(methods, truth is not None)
+    judged: dict[str, _Judged] = {}
+    interrupted = False
+    with _progress(verbose, len(chosen) * task.n_fits) as advance:
+        for name, estimator in chosen.items():
+            try:
+                judged[name] = task.judge(name, estimator, n_jobs, advance)
+            except KeyboardInterrupt:
+                interrupted = True
+                break
+    return task.compared(judged, interrupted)
+
+
+@dataclass(frozen=True, eq=False)
+class _Judged:
+    """A method's row without what depends on others, its errors of each signal, its graph."""
+
+    result: MethodResult
+    errors: Array | None = None
+    graph: Graph | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class _Fit:
+    """What one fit leaves: errors of held-out signals, or a graph."""
+
+    seconds: float
+    status: str
+    errors: Array | None = None
+    graph: Graph | None = None
+    weights: Graph | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class _Task:
+    """Signals, which of them are held out when, and what is hidden of them."""
+
+    signals: Any
+    X: Array
+    hidden: NDArray[np.bool_]
+    total: Array
+    folds: list[tuple[NDArray[np.intp], NDArray[np.intp]]]
+    seed: int
+    truth: Graph | None
+
+    @classmethod
+    def of(cls, X: Any, cv: int, seed: int, truth: Any) -> _Task:
+        n_folds = int(check_number("cv", cv, minimum=2, integer=True))
+        seed = int(check_number("random_state", seed, integer=True))
+        names = node_names(X)
+        rows = check_signals(NodeMeans(), X, reset=True)
+        if len(rows) < 2 * n_folds:
+            raise ValueError(
+                f"X has {len(rows)} signals, and cv={n_folds} folds of at least two need "
+                f"{2 * n_folds}: give more signals or a smaller cv."
+            )
+        if truth is not None and (not isinstance(truth, Graph) or truth.n_nodes != rows.shape[1]):
+            raise ValueError(f"truth must be a Graph on the {rows.shape[1]} columns of X.")
+        hidden = which_hidden(rows, np.random.default_rng(seed))
+        folds = contiguous_folds(len(rows), n_folds)
+        unit, total = unit_of(rows), np.zeros(len(rows))
+        for fit, test in folds:
+            means = NodeMeans().fit(rows[fit])
+            total[test], _ = hidden_errors(means, rows[test], hidden[test], unit)
+        signals = rows if names is None else pd.DataFrame(rows, columns=list(names))
+        return cls(signals, rows, hidden, total, folds, seed, truth)
+
+    @property
+    def n_fits(self) -> int:
+        """Of one method: all signals, two halves, one for each fold."""
+        return 3 + len(self.folds)
+
+    def judge(self, name: str, estimator: Any, n_jobs: int | None, advance: Advance) -> _Judged:
+        """All fits of a method; an error that a fit raises becomes the reason of the row."""
+        parts: list[tuple[Any, Any]] = [(half, None) for half in contiguous_halves(len(self.X))]
+        # The fit that is timed comes last: what is compiled is compiled by then.
+        parts += [*self.folds, (np.arange(len(self.X)), None)]
+        model = clone(estimator)
+        if "random_state" in model.get_params() and model.random_state is None:
+            model.set_params(random_state=self.seed)
+        run = Parallel(n_jobs=1 if n_jobs is None else n_jobs, return_as="generator")
+        fits: list[_Fit] = []
+        try:
+            for fit in run(delayed(_fit)(model, self._part(*part)) for part in parts):
+                fits.append(fit)
+                advance(name)
+        except (ValueError, ArithmeticError, np.linalg.LinAlgError, MemoryError) as error:
+            for _ in range(self.n_fits - len(fits)):
+                advance(name)
+            return _Judged(MethodResult(name, status=f"failed: {error}"))
+        return self._row(name, fits)
+
+    def _part(self, fit: NDArray[np.intp], test: NDArray[np.intp] | None) -> _Part:
+        rows = self.signals.iloc if isinstance(self.signals, pd.DataFrame) else self.signals
+        held = None if test is None else (self.X[test], self.hidden[test], unit_of(self.X))
+        return _Part(rows[fit], held)
+
+    def _row(self, name: str, fits: list[_Fit]) -> _Judged:
+        first, second, *folds, whole = fits
+        result = MethodResult(name, seconds=whole.seconds, status=_status(fits))
+        errors = None
+        if all(fit.errors is not None for fit in folds):
+            errors = np.full(len(self.X), np.nan)
+            for (_, test), fit in zip(self.folds, folds, strict=True):
+                errors[test] = fit.errors
+            missed, error = share_missed(errors, self.total)
+            result = replace(result, missed=missed, error=error)
+        if whole.graph is None or whole.weights is None:
+            return _Judged(result, errors)
+        result = replace(result, n_edges=float(whole.graph.n_edges))
+        if first.graph is not None and second.graph is not None:
+            result = replace(result, agreement=edge_scores(first.graph, second.graph).f_measure)
+        if self.truth is not None and not whole.graph.directed:
+            scores = edge_scores(self.truth.normalized(), _normalized(whole.graph))
+            ap = average_precision(self.truth, whole.weights)
+            result = replace(result, **scores._asdict(), average_precision=ap)
+        return _Judged(result, errors, whole.graph)
+
+    def compared(self, judged: dict[str, _Judged], interrupted: bool) -> Comparison:
+        """The rows in order, each measured against the best."""
+        order = sorted(judged, key=lambda name: _rank(judged[name].result))
+        best = judged[order[0]].errors if order else None
+        rows = []
+        for name in order:
+            result, errors = judged[name].result, judged[name].errors
+            if errors is not None and best is not None:
+                excess, spread = share_missed(errors - best, self.total)
+                result = replace(result, excess=excess, excess_error=spread)
+            rows.append(result)
+        graphs = {name: graph for name in order if (graph := judged[name].graph) is not None}
+        plain = tuple(n for n in order if n in NO_GRAPH or judged[n].graph is None)
+        M, N = self.X.shape
+        return Comparison(tuple(rows), graphs, self.truth, M, N, plain, interrupted)
+
+
+def _rank(result: MethodResult) -> tuple[int, float]:
+    """Predictions by what they miss, then graphs, then failures."""
+    if result.predicts:
+        return 0, result.missed
+    return (2 if result.status.startswith("failed") else 1), 0.0
+
+
+def _normalized(graph: Graph) -> Graph:
+    return graph.normalized() if graph.n_edges else graph
+
+
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """Signals to fit, and those held out, with what is hidden of them and a unit."""
+
+    signals: Any
+    held_out: tuple[Array, NDArray[np.bool_], float] | None
+
+
+def _fit(model: Any, part: _Part) -> _Fit:
+    """One fit; its warnings are left out, its status is not."""
+    fitted = clone(model)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        start = time.perf_counter()
+        fitted.fit(part.signals)
+        seconds = time.perf_counter() - start
+        status = str(getattr(fitted, "status_", "ok"))
+        if status == Status.INTERRUPTED:
+            raise KeyboardInterrupt
+        errors = None
+        if part.held_out is not None and hasattr(fitted, "impute"):
+            errors, _ = hidden_errors(fitted, *part.held_out)
+    graph, weights = (getattr(fitted, key, None) for key in ("graph_", "weights_"))
+    return _Fit(seconds, status, errors, graph, weights)
+
+
+def _status(fits: list[_Fit]) -> str:
+    fine = ("ok", Status.CONVERGED, Status.CERTIFIED)
+    return next((fit.status for fit in fits if fit.status not in fine), "ok")
+
+
+@contextmanager
+def _progress(verbose: int, n_fits: int) -> Iterator[Advance]:
+    """A bar over all fits on standard error, gone when they are done."""
+    if not verbose:
+        yield lambda name: None
+        return
+    columns = (
+        TextColumn("{task.description:<20}"),
+        BarColumn(),
+        TextColumn("{task.completed}/{task.total} fits"),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("comparing", total=n_fits)
+        yield lambda name: bar.update(task, advance=1, description=name)

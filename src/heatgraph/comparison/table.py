@@ -1,0 +1,250 @@
+"""What a comparison found: one row a method, a verdict, and files."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from heatgraph.files import write_atomically
+from heatgraph.graph import Graph
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["CHANCE", "Comparison", "MethodResult", "share_missed"]
+
+Array = NDArray[np.float64]
+
+# Standard errors by which two methods have to differ: chance does so in one of twenty cases.
+CHANCE = 2.0
+# Runs of signals that are taken for independent of each other.  Signals of a time series are not,
+# one by one, and their standard error would be too small.
+MOST_RUNS = 30
+EDGE_COLUMNS = ("method", "source", "target", "weight")
+
+
+@dataclass(frozen=True)
+class MethodResult:
+    """What one method did; NaN where it has no such number.
+
+    Attributes
+    ----------
+    name : str
+    missed, error : float
+        The share of the variance of hidden entries that it missed, and its standard error.
+    excess, excess_error : float
+        How much more it missed than the best method, and the standard error of that, paired by
+        signal.
+    seconds : float
+        Of the fit of all signals.
+    n_edges : float
+        Of its graph.
+    agreement : float
+        Of its edges from the two halves of the signals: twice the edges in common over all edges.
+    f_measure, precision, recall, nmi, weight_error, average_precision : float
+        Against the known graph, where one was given; the weights before the cut for the last.
+    status : str
+        "ok", how a fit that did not converge ended, or the reason why there is no result.
+    """
+
+    name: str
+    missed: float = float("nan")
+    error: float = float("nan")
+    excess: float = float("nan")
+    excess_error: float = float("nan")
+    seconds: float = float("nan")
+    n_edges: float = float("nan")
+    agreement: float = float("nan")
+    f_measure: float = float("nan")
+    precision: float = float("nan")
+    recall: float = float("nan")
+    nmi: float = float("nan")
+    weight_error: float = float("nan")
+    average_precision: float = float("nan")
+    status: str = "ok"
+
+    @property
+    def predicts(self) -> bool:
+        return bool(np.isfinite(self.missed))
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """Several methods on the same signals.
+
+    Attributes
+    ----------
+    results : tuple of MethodResult
+        The best prediction first; those that predict nothing last.
+    graphs : mapping of str to Graph
+        What each method learned from all signals.
+    truth : Graph or None
+        The known graph.
+    n_signals, n_nodes : int
+        How many were compared on.
+    without_graph : tuple of str
+        The methods that have no graph.
+    interrupted : bool
+        Whether Ctrl-C came before all methods were done.
+    """
+
+    results: tuple[MethodResult, ...]
+    graphs: Mapping[str, Graph] = field(default_factory=dict)
+    truth: Graph | None = None
+    n_signals: int = 0
+    n_nodes: int = 0
+    without_graph: tuple[str, ...] = ()
+    interrupted: bool = False
+
+    def __getitem__(self, name: str) -> MethodResult:
+        return next(result for result in self.results if result.name == name)
+
+    @property
+    def best(self) -> MethodResult | None:
+        """The method that missed least."""
+        return next((result for result in self.results if result.predicts), None)
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """One row a method; without a known graph, without the columns that need one."""
+        frame = pd.DataFrame([asdict(result) for result in self.results]).set_index("name")
+        return frame if self.truth is not None else frame.drop(columns=list(AGAINST_TRUTH))
+
+    @property
+    def edges(self) -> pd.DataFrame:
+        """The edges of all graphs: method, source, target, weight."""
+        lists = [graph.to_pandas().assign(method=name) for name, graph in self.graphs.items()]
+        whole = pd.concat(lists, ignore_index=True) if lists else pd.DataFrame(columns=EDGE_COLUMNS)
+        return whole[list(EDGE_COLUMNS)]
+
+    @property
+    def verdict(self) -> str:
+        """Which method predicts best, and whether the difference is more than chance."""
+        ranked = [result for result in self.results if result.predicts]
+        if not ranked:
+            return "No method predicts anything here."
+        best, *others = ranked
+        text = (
+            f"{best.name} predicts best: it misses {_percent(best.missed, best.error)} of the "
+            f"variance of hidden entries of held-out signals."
+        )
+        if others:
+            text += f" {_difference(others[0], 'The next')}"
+        close = [result.name for result in others[1:] if not _is_worse(result)]
+        if close:
+            text += f" Nor is it told apart from {_listed(close)}."
+        plain = [result for result in others if result.name in self.without_graph]
+        if best.name in self.without_graph:
+            text += " It has no graph: none of the graphs helps to predict these signals."
+        elif plain and plain[0] is not others[0]:
+            text += f" {_difference(plain[0], 'The best without a graph')}"
+        if self.interrupted:
+            text += " Stopped by the user: the other methods were not compared."
+        return text
+
+    def __str__(self) -> str:
+        shown = self.table.dropna(axis=1, how="all").round(4)
+        return f"{shown.to_string(na_rep='')}\n{self.verdict}"
+
+    def to_json(self) -> str:
+        """Everything but the graphs, strictly as JSON; what is not known is null."""
+        rows = [
+            {k: (None if v != v else v) for k, v in asdict(result).items()}
+            for result in self.results
+        ]
+        whole = {
+            "n_signals": self.n_signals,
+            "n_nodes": self.n_nodes,
+            "best": None if self.best is None else self.best.name,
+            "verdict": self.verdict,
+            "interrupted": self.interrupted,
+            "methods": rows,
+        }
+        return json.dumps(whole, indent=2, ensure_ascii=False, allow_nan=False)
+
+    def plot(self, coordinates: Any = None) -> Figure:
+        """The graphs side by side, all on one layout; the known one first."""
+        from heatgraph.plotting import plot_graphs
+
+        shown = {} if self.truth is None else {"known": self.truth}
+        shown |= {r.name: self.graphs[r.name] for r in self.results if r.name in self.graphs}
+        if not shown:
+            raise ValueError("there is no graph to draw: no method learned one")
+        axes = plot_graphs(list(shown.values()), list(shown), coordinates=coordinates)
+        figure = axes[0].get_figure()
+        return figure  # type: ignore[return-value]  # axes of a new figure are on one
+
+    def save(self, folder: str | os.PathLike[str], coordinates: Any = None) -> list[Path]:
+        """Write ``comparison.csv`` and ``.json``, ``graphs.csv`` and ``.png`` into a folder.
+
+        Parameters
+        ----------
+        folder : str or path-like
+            Made if it is not there.
+        coordinates : array-like, shape (n_nodes, 2), optional
+            Where the nodes are in the picture.
+
+        Returns
+        -------
+        list of Path
+            The files; those of graphs only where there are any.
+        """
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        texts = {"comparison.csv": self.table.to_csv(), "comparison.json": self.to_json()}
+        if self.graphs:
+            texts["graphs.csv"] = self.edges.to_csv(index=False)
+        for name, text in texts.items():
+            with write_atomically(folder / name, "w", newline="") as file:
+                file.write(text)
+        paths = [folder / name for name in texts]
+        if self.graphs:
+            figure = self.plot(coordinates)
+            with write_atomically(folder / "graphs.png") as file:
+                figure.savefig(file, format="png", dpi=110)
+            paths.append(folder / "graphs.png")
+        return paths
+
+
+AGAINST_TRUTH = tuple(f.name for f in fields(MethodResult))[8:14]
+
+
+def share_missed(errors: Array, total: Array) -> tuple[float, float]:
+    """The ratio of the sums, and its standard error over runs of consecutive signals.
+
+    ``errors`` may be those of one method or the differences of two, which pairs them.
+    """
+    whole = float(total.sum()) or 1.0
+    ratio = float(errors.sum()) / whole
+    starts = np.linspace(0, len(errors), min(MOST_RUNS, len(errors)) + 1).astype(int)[:-1]
+    left = np.add.reduceat(errors - ratio * total, starts)
+    n = len(starts)
+    return ratio, float(np.sqrt(n / max(n - 1, 1) * np.sum(np.square(left)))) / whole
+
+
+def _is_worse(result: MethodResult) -> bool:
+    return result.excess > CHANCE * result.excess_error
+
+
+def _difference(result: MethodResult, which: str) -> str:
+    more = _percent(result.excess, result.excess_error)
+    verdict = "more than chance" if _is_worse(result) else "no more than chance"
+    return f"{which}, {result.name}, misses {more} more, which is {verdict}."
+
+
+def _percent(share: float, error: float) -> str:
+    """With as many digits as the standard error is worth."""
+    digits = 0 if error >= 0.02 else 1 if error >= 0.002 else 2
+    return f"{100.0 * share:.{digits}f}% ± {100.0 * error:.{digits}f}%"
+
+
+def _listed(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"

@@ -1,0 +1,167 @@
+"""Kernels ``g(lam, tau)`` of a Laplacian: what a source becomes, by heat or otherwise.
+
+A dictionary is ``[g(L, tau_1) ... g(L, tau_S)]``; heat, ``exp(-tau lam)``, is one choice.  A kernel
+is any object with ``value``, ``slope`` in lam and ``slope_in_tau``, each of an array of eigenvalues
+``lam >= 0`` and a time ``tau > 0``, without units, and with ``value(0, tau) = 1``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from heatgraph.kernels.divided import exp_divided_differences
+
+__all__ = [
+    "KERNELS",
+    "HeatKernel",
+    "Kernel",
+    "MaternKernel",
+    "Power",
+    "TikhonovKernel",
+    "divided_differences",
+    "kernel_of",
+]
+
+Array = NDArray[np.float64]
+
+# Eigenvalues whose distance, times tau, is at least this are apart: their quotient has its digits.
+# Nearer ones are integrated between, and eight points are exact to rounding over so short a way.
+APART = 0.5
+POINTS = 8
+
+
+class Kernel(Protocol):
+    """What a kernel has to offer."""
+
+    def value(self, lam: Array, tau: float, /) -> Array: ...
+    def slope(self, lam: Array, tau: float, /) -> Array: ...
+    def slope_in_tau(self, lam: Array, tau: float, /) -> Array: ...
+
+
+@dataclass(frozen=True)
+class HeatKernel:
+    """``exp(-tau lam)``: heat after a time."""
+
+    def value(self, lam: Array, tau: float) -> Array:
+        return np.asarray(np.exp(-tau * lam))
+
+    def slope(self, lam: Array, tau: float) -> Array:
+        return -tau * self.value(lam, tau)
+
+    def slope_in_tau(self, lam: Array, tau: float) -> Array:
+        return -lam * self.value(lam, tau)
+
+
+@dataclass(frozen=True)
+class MaternKernel:
+    """``(1 + tau lam)^-nu``: a Matern field on the graph; the smaller ``nu``, the rougher."""
+
+    nu: float = 2.0
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.nu < np.inf:
+            raise ValueError(f"nu must be a finite number > 0, got {self.nu!r}.")
+
+    def value(self, lam: Array, tau: float) -> Array:
+        return np.asarray((1.0 + tau * lam) ** -self.nu)
+
+    def slope(self, lam: Array, tau: float) -> Array:
+        return np.asarray(-self.nu * tau * (1.0 + tau * lam) ** (-self.nu - 1.0))
+
+    def slope_in_tau(self, lam: Array, tau: float) -> Array:
+        return np.asarray(-self.nu * lam * (1.0 + tau * lam) ** (-self.nu - 1.0))
+
+
+@dataclass(frozen=True)
+class TikhonovKernel(MaternKernel):
+    """``1 / (1 + tau lam)``: sources smoothed by Tikhonov's penalty ``tau x^T L x``."""
+
+    nu: float = 1.0
+
+
+KERNELS: dict[str, Kernel] = {
+    "heat": HeatKernel(),
+    "tikhonov": TikhonovKernel(),
+    "matern": MaternKernel(),
+}
+
+
+def kernel_of(kernel: Any) -> Kernel:
+    """The kernel of a name, or an object that is one."""
+    if isinstance(kernel, str):
+        if kernel not in KERNELS:
+            names = ", ".join(map(repr, KERNELS))
+            raise ValueError(f"kernel must be one of {names}, or a kernel, got {kernel!r}.")
+        return KERNELS[kernel]
+    missing = [
+        name
+        for name in ("value", "slope", "slope_in_tau")
+        if not callable(getattr(kernel, name, None))
+    ]
+    if missing or isinstance(kernel, type):
+        raise ValueError(
+            f"kernel must have the methods value, slope and slope_in_tau, {kernel!r} "
+            f"{'is a class: make an object of it' if not missing else 'lacks ' + missing[0]}."
+        )
+    return kernel  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True)
+class Power:
+    """``g(lam, tau)^2``, the variance that white sources have after a kernel."""
+
+    kernel: Kernel
+
+    def values(self, lam: Array, tau: Array) -> Array:
+        """(S, N)."""
+        if isinstance(self.kernel, HeatKernel):
+            return np.asarray(np.exp(-2.0 * np.outer(tau, lam)))
+        return np.array([np.square(self.kernel.value(lam, t)) for t in tau.tolist()])
+
+    def slopes_in_log_tau(self, lam: Array, tau: Array) -> Array:
+        """``tau d/dtau`` of it, (S, N)."""
+        if isinstance(self.kernel, HeatKernel):
+            return -2.0 * np.outer(tau, lam) * self.values(lam, tau)
+        g = self.kernel
+        return np.array([2.0 * t * g.value(lam, t) * g.slope_in_tau(lam, t) for t in tau.tolist()])
+
+    def differences(self, lam: Array, tau: float) -> Array:
+        """Divided differences between eigenvalues, (N, N)."""
+        if isinstance(self.kernel, HeatKernel):
+            return exp_divided_differences(lam, 2.0 * tau)
+        g = self.kernel
+        return divided_differences(
+            lambda at: np.square(g.value(at, tau)),
+            lambda at: 2.0 * g.value(at, tau) * g.slope(at, tau),
+            lam,
+            APART / tau,
+        )
+
+
+def divided_differences(value: Any, slope: Any, lam: Array, apart: float) -> Array:
+    """``(f(lam_k) - f(lam_l)) / (lam_k - lam_l)`` (N, N), the slope at ties.
+
+    Where two points are less than ``apart`` from each other, this is the mean of the slope between
+    them, by Gauss and Legendre's rule: no difference of close numbers is taken.
+
+    Examples
+    --------
+    >>> divided_differences(np.sin, np.cos, np.array([0.0, 1e-12, 1.0]), 0.5).round(4)
+    array([[1.    , 1.    , 0.8415],
+           [1.    , 1.    , 0.8415],
+           [0.8415, 0.8415, 0.5403]])
+    """
+    difference = lam[:, None] - lam[None, :]
+    f = value(lam)
+    far = np.abs(difference) >= apart
+    found = np.zeros_like(difference)
+    np.divide(f[:, None] - f[None, :], difference, out=found, where=far)
+    i, j = np.nonzero(~far)
+    nodes, weights = np.polynomial.legendre.leggauss(POINTS)
+    between = 0.5 * (lam[i] + lam[j]) + 0.5 * (lam[i] - lam[j]) * nodes[:, None]
+    found[i, j] = 0.5 * weights @ slope(between)
+    return found

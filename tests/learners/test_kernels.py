@@ -1,0 +1,84 @@
+"""HeatCovariance with other kernels than heat."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from heatgraph import HeatCovariance
+from heatgraph.datasets import make_graph
+from heatgraph.kernels.spectral import MaternKernel
+from heatgraph.metrics import average_precision
+from heatgraph.storage import load_model, save_model
+
+
+@pytest.fixture(scope="module")
+def truth():
+    return make_graph("er", 12, random_state=0)
+
+
+@pytest.fixture(scope="module")
+def signals(truth):
+    """White sources smoothed by Tikhonov's penalty, with a little noise."""
+    rng = np.random.default_rng(0)
+    L = truth.laplacian().toarray()
+    smooth = np.linalg.solve(np.eye(12) + 4.0 * L, rng.standard_normal((12, 400)))
+    return smooth.T + 0.02 * rng.standard_normal((400, 12)) + 3.0
+
+
+@pytest.fixture(scope="module")
+def fitted(signals):
+    quick = {"shrinkage": 1e-3, "penalty": 0.0}
+    return {
+        kernel: HeatCovariance(kernel=kernel, **quick).fit(signals[:300])
+        for kernel in ("heat", "tikhonov", MaternKernel(1.0))
+    }
+
+
+def test_the_right_kernel_is_likelier(fitted, signals):
+    score = {kernel: model.score(signals[300:]) for kernel, model in fitted.items()}
+    assert score["tikhonov"] > score["heat"] + 0.05
+
+
+def test_the_graph_and_the_time_are_found(fitted, truth):
+    model = fitted["tikhonov"]
+    assert model.status_ == "converged"
+    assert average_precision(truth, model.weights_) > 0.95
+    # On a Laplacian of trace N; the true one has its own.
+    assert model.scales_[0] == pytest.approx(4.0 * truth.laplacian().trace() / 12, rel=0.3)
+
+
+def test_a_name_stands_for_its_object(fitted):
+    one, other = fitted["tikhonov"], fitted[MaternKernel(1.0)]
+    assert other.covariance_ == pytest.approx(one.covariance_, rel=1e-6)
+
+
+def test_sources_go_through_the_kernel(fitted, signals):
+    model = fitted["tikhonov"]
+    G = np.linalg.inv(np.eye(12) + model.scales_[0] * model.laplacian_)
+    C = model.source_variances_[0] * G @ G + model.noise_variance_ * np.eye(12)
+    assert model.covariance_ == pytest.approx(C, abs=1e-8 * C.max())
+    around = signals[300:] - model.location_
+    expected = model.source_variances_[0] * around @ np.linalg.inv(C) @ G
+    H = model.transform(signals[300:])
+    assert pytest.approx(expected, abs=1e-6 * np.abs(expected).max()) == H
+    assert model.inverse_transform(H) == pytest.approx(H @ G + model.location_)
+
+
+def test_tests_of_edges_and_files(fitted, tmp_path, signals):
+    model = fitted["tikhonov"]
+    table = model.edge_statistics()
+    assert (table["p_value"] < 0.05).mean() > 0.7
+    save_model(model, tmp_path / "model.npz")
+    loaded = load_model(tmp_path / "model.npz")
+    assert loaded.kernel == "tikhonov"
+    assert np.array_equal(loaded.transform(signals[:3]), model.transform(signals[:3]))
+    model.report(tmp_path / "report.html", signals[:20])
+    assert "In its words" not in (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert clone(model).kernel == "tikhonov"
+
+
+def test_what_is_no_kernel_is_named(signals):
+    with pytest.raises(ValueError, match="kernel must be one of 'heat', 'tikhonov', 'matern'"):
+        HeatCovariance(kernel="cold").fit(signals)
