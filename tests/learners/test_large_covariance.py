@@ -121,6 +121,7 @@ def test_an_interrupted_search_leaves_a_model(data):
         ({"cut": "significance"}, False, "cut"),
         ({}, True, "NaN"),
         ({"n_scales": 0}, False, "n_scales"),
+        ({"kernel": "tikhonov"}, False, "kernel"),
     ],
 )
 def test_what_it_does_not_do_is_refused_by_name(data, parameters, spoil, named):

@@ -80,6 +80,11 @@ def fit_large(model: Any, X: Array, names: Names, monitor: Monitor | None) -> No
             f"in a fit: fill the gaps first, or pass solver='dense' for up to a few hundred "
             "nodes. impute() of a fitted model takes NaN at any size."
         )
+    if model.kernel != "heat":
+        raise ValueError(
+            f"kernel must be 'heat' for the sparse engine, which {N} nodes need; for another one "
+            "pass solver='dense', which takes up to a few hundred nodes."
+        )
     if model.cut == "significance":
         raise ValueError("cut='significance' needs solver='dense'; pass 'auto' or a weight.")
     threads = n_threads(model.n_jobs) if model.n_jobs is not None else os.cpu_count() or 1
