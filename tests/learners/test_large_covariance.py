@@ -1,5 +1,8 @@
 """HeatCovariance by the sparse engine, as a user meets it."""
 
+import pickle
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -122,6 +125,9 @@ def test_an_interrupted_search_leaves_a_model(data):
         ({}, True, "NaN"),
         ({"n_scales": 0}, False, "n_scales"),
         ({"kernel": "tikhonov"}, False, "kernel"),
+        ({"shrinkage": 0.3}, False, "shrinkage"),
+        ({"penalty": 2.0}, False, "penalty"),
+        ({"cut": "sharp"}, False, "cut"),
     ],
 )
 def test_what_it_does_not_do_is_refused_by_name(data, parameters, spoil, named):
@@ -146,6 +152,44 @@ def test_given_candidates_are_all_that_is_learned_on(data):
     model = HeatCovariance(solver="sparse", candidates=allowed).fit(data[1])
     pairs = {tuple(sorted(e)) for e in allowed.tolist()}
     assert {tuple(sorted(e)) for e in model.weights_.edges.tolist()} <= pairs
+
+
+@pytest.mark.parametrize("size", [1e-100, 1e100])
+def test_signals_of_any_size_are_fitted_and_filled(data, model, size):
+    other = HeatCovariance(solver="sparse").fit(size * data[1])
+    gaps = np.where(data[2][:4] > 0.5, np.nan, data[2][:4])
+    np.testing.assert_allclose(other.impute(size * gaps) / size, model.impute(gaps), atol=1e-3)
+
+
+def test_signals_beyond_floating_point_are_refused(data):
+    with pytest.raises(ValueError, match="multiply X by"):
+        HeatCovariance(solver="sparse").fit(1e200 * data[1])
+
+
+def test_a_fitted_model_can_be_copied_between_processes(data, model):
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again.covariance_ @ data[2][0], model.covariance_ @ data[2][0])
+
+
+@pytest.mark.parametrize("case", ["star", "two edges", "identical nodes", "two nodes", "zeros"])
+def test_odd_input_ends_in_a_finite_model(data, case):
+    rng = np.random.default_rng(0)
+    X, options = data[1][:60, :40].copy(), {}
+    if case == "star":
+        options["candidates"] = [(0, k) for k in range(1, 40)]
+    elif case == "two edges":
+        options["candidates"] = [(0, 1), (1, 2)]
+    elif case == "identical nodes":
+        X[:, :6] = X[:, :1]
+    elif case == "two nodes":
+        X = rng.standard_normal((12, 2))
+    else:
+        X[-20:], options["fit_intercept"] = 0.0, False
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = HeatCovariance(solver="sparse", **options).fit(X)
+    assert np.isfinite(model.score(X))
+    assert np.isfinite(model.weights_.weights).all()
 
 
 def test_few_signals_and_two_scales_are_fitted(data):

@@ -13,7 +13,7 @@ from heatgraph.objective.gaussian_large import (
     fit_spectrum,
 )
 from heatgraph.objective.moments import condition, log_likelihoods
-from heatgraph.objective.sparse_heat import SparseHeat
+from heatgraph.objective.sparse_heat import HeatOperator, SparseHeat
 from heatgraph.solvers.gaussian import shrunk
 
 N, RHO = 60, 0.01
@@ -108,7 +108,7 @@ def test_products_are_those_of_the_covariance(heat, signals):
     np.testing.assert_allclose(model.covariance_times(X), X @ C, atol=1e-7)
     np.testing.assert_allclose(model.precision_times(X) @ C, X, atol=1e-5)
     np.testing.assert_allclose(model.root_times(model.root_times(X)), X @ C, atol=1e-7)
-    operator = model.operator(model.covariance_times)
+    operator = HeatOperator(model, inverse=False)
     np.testing.assert_allclose(operator @ X[0], C @ X[0], atol=1e-7)
     np.testing.assert_allclose(operator @ X.T, C @ X.T, atol=1e-7)
 
@@ -138,6 +138,22 @@ def test_missing_entries_and_their_deviations_are_conditional(heat, signals):
     seen = ~np.isnan(X)
     np.testing.assert_array_equal(filled[seen], X[seen])
     assert not std[seen].any()
+
+
+@pytest.mark.parametrize("missing", [slice(40, 80), slice(0, 300, 3), slice(0, 290)])
+def test_deviations_hold_on_a_long_path_too(missing):
+    n = 300
+    pairs = CandidateEdges(n, np.arange(n - 1), np.arange(1, n))
+    spectrum = HeatSpectrum(np.array([1.0]), np.array([2.0]), 1e-3)
+    L = pairs.laplacian(np.ones(n - 1))
+    lam, U = np.linalg.eigh(L)
+    C = (U * spectrum.values(np.maximum(lam, 0.0))) @ U.T
+    X = np.zeros((1, n))
+    X[0, missing] = np.nan
+    std = SparseHeat(pairs, np.ones(n - 1), spectrum).standard_deviations(X)
+    (part,) = condition(X, np.zeros(n), C)
+    exact = np.sqrt(np.diag(part.covariance))
+    np.testing.assert_allclose(std[0, part.missing], exact, rtol=0.02)
 
 
 def test_sources_and_their_diffusion(heat, signals):

@@ -34,6 +34,7 @@ from heatgraph.learners.validation import (
     centre_nodes,
     check_choice,
     check_number,
+    check_range,
     check_signals,
     node_names,
     over_square,
@@ -54,7 +55,6 @@ __all__ = ["HeatCovariance"]
 
 Array = NDArray[np.float64]
 
-IN_RANGE = (1e-140, 1e150)  # sizes of values whose variances, and their inverses, are finite
 CUT_RULE = "typical"  # that cut="auto" stands for
 
 
@@ -237,7 +237,10 @@ class HeatCovariance(GaussianModelMixin, HiddenScoreMixin, ReportMixin, Empirica
             KeyboardInterrupt from it, or Ctrl-C, ends the fit with the best so far.
         """
         names = node_names(X)
+        sparse = is_large(self.solver, 0)
         if is_dask(X):
+            if sparse:
+                raise ValueError("solver='sparse' needs the signals in memory; pass 'dense'.")
             parts = fold_moments(X, N_FOLDS)
             set_features(self, len(parts[0].mean), names)
             content = np.stack([part.scatter for part in parts])
@@ -309,7 +312,7 @@ class HeatCovariance(GaussianModelMixin, HiddenScoreMixin, ReportMixin, Empirica
         n_jobs = n_threads(self.n_jobs)
         watched = watch_fit(self.verbose, monitor)
         with kept_in(path, belongs) as keeper, watched as watch, bounded_blas(self.n_features_in_):
-            _check_range(signals.unit)
+            check_range(signals.unit)
             candidates = resolve_candidates(self.candidates, signals.rows, names)
             n_edges = check_n_edges(edge_count(self.n_edges, candidates.n_nodes), candidates)
             settings = replace(self._settings(candidates, watch, keeper), n_jobs=n_jobs)
@@ -464,15 +467,6 @@ class HeatCovariance(GaussianModelMixin, HiddenScoreMixin, ReportMixin, Empirica
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         return tags
-
-
-def _check_range(unit: float) -> None:
-    """A covariance is in squares of the units of ``X``."""
-    if not IN_RANGE[0] < unit < IN_RANGE[1]:
-        raise ValueError(
-            f"X: its values vary by about {unit:.0e}, so that variances leave the range of "
-            f"floating point; multiply X by {1.0 / unit:.0e}."
-        )
 
 
 def _strengths(name: str, value: Any, choices: tuple[float, ...]) -> tuple[float, ...]:

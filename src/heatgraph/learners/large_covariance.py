@@ -23,6 +23,7 @@ from heatgraph.learners.validation import (
     Names,
     check_choice,
     check_number,
+    check_range,
     is_every_pair,
     per_square,
     resolve_candidates,
@@ -31,10 +32,12 @@ from heatgraph.learners.validation import (
 )
 from heatgraph.objective.gaussian import HeatSpectrum
 from heatgraph.objective.gaussian_large import BlockSignals
-from heatgraph.objective.sparse_heat import SparseHeat
+from heatgraph.objective.sparse_heat import HeatOperator, SparseHeat
 from heatgraph.selection.cut import CUTS
 from heatgraph.solvers.gaussian_large import (
     PREDICT_PENALTY,
+    VECTORS,
+    Identified,
     LargeFitter,
     LargeResult,
     Report,
@@ -85,12 +88,12 @@ def fit_large(model: Any, X: Array, names: Names, monitor: Monitor | None) -> No
             f"kernel must be 'heat' for the sparse engine, which {N} nodes need; for another one "
             "pass solver='dense', which takes up to a few hundred nodes."
         )
-    if model.cut == "significance":
-        raise ValueError("cut='significance' needs solver='dense'; pass 'auto' or a weight.")
+    _check_parameters(model, N)
     threads = n_threads(model.n_jobs) if model.n_jobs is not None else os.cpu_count() or 1
     _check_memory(M, N, threads)
     belongs = fingerprint(model, X, names) if model.checkpoint is not None else {}
     unit = unit_of(X - X.mean(axis=0) if model.fit_intercept else X)
+    check_range(unit)
     watched = watch_fit(model.verbose, monitor)
     if model.verbose:
         Console(stderr=True).print(
@@ -114,6 +117,23 @@ def fit_large(model: Any, X: Array, names: Names, monitor: Monitor | None) -> No
     model.node_means_ = node_means(X)
     _store(model, outcome, M, unit, names)
     warn_of_status(model)
+
+
+def _check_parameters(model: Any, n_nodes: int) -> None:
+    """Before the fit, not after it."""
+    for name in ("shrinkage", "penalty"):
+        if getattr(model, name) != "auto":
+            raise ValueError(
+                f"{name} must be 'auto' for the sparse engine, which {n_nodes} nodes need, got "
+                f"{getattr(model, name)!r}; solver='dense' takes a number."
+            )
+    if model.cut == "significance":
+        raise ValueError("cut='significance' needs solver='dense'; pass 'auto' or a weight.")
+    if isinstance(model.cut, str):
+        check_choice("cut", model.cut, ("auto", *CUTS))
+    else:
+        check_number("cut", model.cut)
+    edge_count(model.n_edges, n_nodes)
 
 
 def _store(model: Any, outcome: LargeOutcome, n_signals: int, unit: float, names: Names) -> None:
@@ -152,8 +172,8 @@ def _store(model: Any, outcome: LargeOutcome, n_signals: int, unit: float, names
 def set_operators(model: Any) -> None:
     """``covariance_`` and ``precision_`` as operators, from the other attributes of a model."""
     heat = heat_of(model)
-    model.covariance_ = heat.operator(heat.covariance_times)
-    model.precision_ = heat.operator(heat.precision_times)
+    model.covariance_ = HeatOperator(heat, inverse=False)
+    model.precision_ = HeatOperator(heat, inverse=True)
 
 
 def _of_trace(w: Array, n_nodes: int) -> tuple[Array, float]:
@@ -173,9 +193,9 @@ def _check_memory(n_signals: int, n_nodes: int, n_threads: int) -> None:
 
 
 def memory_of(n_signals: int, n_nodes: int, n_threads: int) -> int:
-    """Bytes that a fit needs beside the signals themselves: two copies of them, and workspaces."""
+    """Bytes that a fit needs beside the signals: four copies of them, probes, and workspaces."""
     width = 8
-    columns = 2 * n_signals + n_threads * width * (FACTORS + 12)
+    columns = 4 * n_signals + VECTORS * (FACTORS + 2) + n_threads * width * (FACTORS + 12)
     per_candidate = 8 * 60  # weights, slopes, and the memory of L-BFGS
     return 8 * n_nodes * columns + NEAREST * n_nodes * per_candidate
 
@@ -206,42 +226,32 @@ def fit_large_covariance(
     layout = EdgeLayout.of(pairs)
     fitter = LargeFitter(layout, n_scales, SHRINKAGE, tol, max_iter, n_threads, 0, report)
     everything = BlockSignals.of(centred, layout, n_threads)
-    start, x, values, stopped = _identified(
-        fitter, centred, start_near(pairs, centred), everything, keeper
-    )
-    if stopped:
-        point = fitter.start(start[: pairs.n_edges], everything)[0].at(x)
-        result = LargeResult.interrupted(point)
-    else:
-        result = fitter.finish(start, x, everything, values)
-    table = pd.DataFrame(
-        {"round": np.arange(1, len(values) + 1), "log_likelihood": -0.5 * np.array(values)}
-    )
+    found = _identified(fitter, centred, start_near(pairs, centred), everything, keeper)
+    result = fitter.finish(found, everything)
+    rounds = np.arange(1, len(found.values) + 1)
+    table = pd.DataFrame({"round": rounds, "log_likelihood": -0.5 * np.array(found.values)})
     return LargeOutcome(result, pairs, location, table)
 
 
 def _identified(
     fitter: LargeFitter, X: Array, w: Array, everything: BlockSignals, keeper: Keeper
-) -> tuple[Array, Array, tuple[float, ...], bool]:
-    """Start, point with its noise, held-out objectives, and whether the user stopped."""
+) -> Identified:
     stage = keeper.within("noise")
     kept = stage.get()
     if kept is not None:
         found = kept.arrays
-        return found["start"], found["x"], tuple(found["values"].tolist()), False
+        return Identified(found["start"], found["x"], tuple(found["values"].tolist()))
     n_train = len(X) - len(X) // HELD_OUT
-    if len(X) < FEWEST:
+    if len(X) < FEWEST or not (X[:n_train].any() and X[n_train:].any()):
         _, start = fitter.start(w, everything)
-        return start, start, (), False
+        return Identified(start, start)
     train = BlockSignals.of(X[:n_train], fitter.layout, fitter.n_threads)
     held_out = BlockSignals.of(X[n_train:], fitter.layout, fitter.n_threads)
-    try:
-        start, x, values = fitter.identify(w, train, held_out)
-    except KeyboardInterrupt:
-        _, start = fitter.start(w, train)
-        return start, start, (), True
-    stage.put(Record(arrays={"start": start, "x": x, "values": np.array(values)}))
-    return start, x, values, False
+    identified = fitter.identify(w, train, held_out)
+    if not identified.is_stopped:
+        values = np.array(identified.values)
+        stage.put(Record(arrays={"start": identified.start, "x": identified.x, "values": values}))
+    return identified
 
 
 def heat_of(model: Any, n_threads: int = 1) -> SparseHeat:

@@ -21,6 +21,7 @@ __all__ = [
     "check_choice",
     "check_complete",
     "check_number",
+    "check_range",
     "check_signals",
     "columns_of",
     "is_every_pair",
@@ -40,6 +41,16 @@ Names = tuple[Hashable, ...] | None
 ROUNDING = 16.0 * float(np.finfo(np.float64).eps)  # of the largest entry of a node
 NEAREST = 8  # neighbours that carry weight at the start on many nodes
 MANY_ROWS = 30_000  # from here on nearest rows are found approximately, where that is installed
+IN_RANGE = (1e-140, 1e150)  # sizes of values whose variances, and their inverses, are finite
+
+
+def check_range(unit: float) -> None:
+    """A covariance is in squares of the units of ``X``."""
+    if not IN_RANGE[0] < unit < IN_RANGE[1]:
+        raise ValueError(
+            f"X: its values vary by about {unit:.0e}, so that variances leave the range of "
+            f"floating point; multiply X by {1.0 / unit:.0e}."
+        )
 
 
 def check_signals(

@@ -6,12 +6,12 @@ The objective is that of :mod:`heatgraph.objective.gaussian`,
 
 with ``mu`` the mean variance of the signals.  ``log f`` and ``1 / f`` are Chebyshev series.
 Signals enter by quadratic forms, traces by probing vectors.  The gradient is that of these series
-and vectors, to rounding, so that a search along a line sees one function.
+and vectors, so that a search along a line sees one function, to the tolerance of the series.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Protocol
 
@@ -46,8 +46,12 @@ Array = NDArray[np.float64]
 SERIES_TOL = 1e-6  # relative error of the series of log f and 1 / f
 INFORMATION_TOL = 1e-5  # of the largest factor of the information: left out
 NOISE_FLOOR = 1e-4  # of the mean variance: bounds the condition of C, and so the degree of 1 / f
-SPECTRUM_TERMS = 128  # of the moments that a spectrum is fitted to
+SPECTRUM_TERMS = 192  # of the moments that a spectrum is fitted to
 STRETCHES = (-3.0, 3.5)  # logarithms of the least and the largest stretch of the weights at once
+# The largest exponent 2 tau lam: heat of exp(-60) is none, and the moments still resolve it.
+LARGEST_EXPONENT = 60.0
+SOURCES = (-12.0, 12.0)  # logarithms of the variance of the sources, over that of the signals
+TRUSTED = 1e-2  # nats per node: a spectrum whose value the moments give wrong by more is refused
 LEAST_INFORMATION = 1e-30  # what a candidate without any is given, to divide by
 
 
@@ -175,7 +179,7 @@ class LargePoint:
 
     @cached_property
     def n_terms(self) -> int:
-        """Enough for ``log f`` and, relative to its own size at each eigenvalue, ``1 / f``."""
+        """Enough for ``log f`` and ``mu / f``, to a small absolute error."""
         f, a = self.spectrum.values, self.L.a
         mu = self.problem.signals.mean_variance
 
@@ -307,8 +311,9 @@ class LargePoint:
 def fit_spectrum(problem: LargeGaussianHeat, x: Array) -> tuple[Array, float]:
     """The best stretch of the weights, factor of ``v`` and noise of a point; and the objective.
 
-    Stretching the weights moves the eigenvalues, not the eigenvectors, so that the moments of one
-    pass serve every stretch.  Without penalties.
+    The point itself comes back where nothing better is found.  Stretching the weights moves the
+    eigenvalues, not the eigenvectors, so that the moments of one pass serve every stretch.  Without
+    penalties.
     """
     w, spectrum = problem.split(x)
     L = problem.layout.laplacian(w)
@@ -327,13 +332,20 @@ def fit_spectrum(problem: LargeGaussianHeat, x: Array) -> tuple[Array, float]:
             np.exp(y[1]) * spectrum.v, np.exp(y[0]) * spectrum.tau, mu * float(np.exp(y[2]))
         )
 
+    widest = 4.0 * L.a * float(spectrum.tau.max())
+
     def objective(y: Array) -> float:
+        if widest * np.exp(y[0]) > LARGEST_EXPONENT:
+            return float("inf")
         f = stretched(y).values(lam)
         return float(traces @ (np.log(f) + trace / f) + form * forms @ (1.0 / f))
 
-    box = [STRETCHES, (-12.0, 12.0), (float(np.log(NOISE_FLOOR)), 1.0)]
+    size = float(np.log(spectrum.v.sum() / mu))
+    box = [STRETCHES, (SOURCES[0] - size, SOURCES[1] - size), (float(np.log(NOISE_FLOOR)), 1.0)]
     here = float(np.clip(np.log(spectrum.sigma2 / mu), *box[2]))
-    starts = [(0.0, 0.0, here), *((s, 0.0, n) for s in (-0.7, 1.0) for n in (-2.0, -7.0))]
+    middle = min(0.0, float(np.log(0.5 * LARGEST_EXPONENT / widest)))
+    starts = [(middle, 0.0, here)]
+    starts += [(middle + s, 0.0, n) for s in (-0.7, 0.6) for n in (-2.0, -7.0)]
     best = min(
         (minimize(objective, start, bounds=box, method="Nelder-Mead") for start in starts),
         key=lambda found: float(found.fun),
@@ -343,4 +355,8 @@ def fit_spectrum(problem: LargeGaussianHeat, x: Array) -> tuple[Array, float]:
     moved[:E] *= np.exp(best.x[0])
     moved[E : E + n] += best.x[1]
     moved[-1] = np.log(mu) + best.x[2]
-    return moved, float(best.fun)
+    bare = replace(problem, penalties=())
+    value, before = bare.at(moved).fit, bare.at(x).fit
+    if abs(value - best.fun) > TRUSTED * problem.layout.n_nodes or not value <= before:
+        return x, before
+    return moved, value

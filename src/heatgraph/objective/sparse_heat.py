@@ -20,7 +20,7 @@ from heatgraph.kernels.series import chebyshev_nodes, degree_for, interpolate
 from heatgraph.kernels.sparse_laplacian import EdgeLayout, SparseLaplacian, from_blocks, to_blocks
 from heatgraph.objective.gaussian import HeatSpectrum
 
-__all__ = ["SparseHeat"]
+__all__ = ["HeatOperator", "SparseHeat"]
 
 Array = NDArray[np.float64]
 Spectral = Callable[[Array], Array]
@@ -29,7 +29,8 @@ SERIES_TOL = 1e-9  # of the largest value of a function
 SOLVE_TOL = 1e-8  # of the first residual of conjugate gradients
 SOLVE_ITER = 1000
 AT_ONCE = 64  # signals whose systems are solved together
-PROBE_DISTANCE, MOST_PROBES = 4, 256  # for log-determinants and for standard deviations
+# For log-determinants and standard deviations: the furthest colours that take few enough vectors.
+PROBE_DISTANCES, MOST_PROBES = (16, 12, 8, 6, 5, 4, 3, 2), 256
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,8 +52,10 @@ class SparseHeat:
 
     def function(self, g: Spectral, X: Array) -> Array:
         """``g(L)`` times each row of ``X`` (M, N)."""
-        C = self._series(g)
-        blocks = self.L.apply(to_blocks(X, self.layout.order), C[None], self.n_threads)
+        return self._apply(self._series(g), X)
+
+    def _apply(self, c: Array, X: Array) -> Array:
+        blocks = self.L.apply(to_blocks(X, self.layout.order), c[None], self.n_threads)
         return from_blocks(blocks[:, :, 0, :], self.layout.order, len(X))
 
     def _series(self, g: Spectral) -> Array:
@@ -65,23 +68,15 @@ class SparseHeat:
         return self.function(self.spectrum.values, X)
 
     def precision_times(self, X: Array) -> Array:
-        return self.function(lambda lam: 1.0 / self.spectrum.values(lam), X)
+        return self._apply(self._inverse_series, X)
+
+    @cached_property
+    def _inverse_series(self) -> Array:
+        return self._series(lambda lam: 1.0 / self.spectrum.values(lam))
 
     def root_times(self, X: Array) -> Array:
         """``C^(1/2)`` times rows: white noise becomes signals of the model."""
         return self.function(lambda lam: np.sqrt(self.spectrum.values(lam)), X)
-
-    def operator(self, times: Callable[[Array], Array]) -> LinearOperator:
-        """One of the products above as scipy's operator (N, N), which is symmetric."""
-        N = self.candidates.n_nodes
-
-        def product(V: Array) -> Array:
-            columns = np.asarray(V, dtype=np.float64).reshape(N, -1)
-            return times(np.ascontiguousarray(columns.T)).T.reshape(np.shape(V))
-
-        return LinearOperator(
-            (N, N), matvec=product, rmatvec=product, matmat=product, dtype=np.float64
-        )
 
     def sources(self, X: Array) -> Array:
         """``v_s exp(-tau_s L) C^-1 x`` of each row, (M, S, N)."""
@@ -106,7 +101,11 @@ class SparseHeat:
     @cached_property
     def _probes(self) -> Array:
         rng = np.random.default_rng(0)
-        return probing_vectors(self.candidates, self.w, PROBE_DISTANCE, MOST_PROBES, rng).Z
+        for distance in PROBE_DISTANCES:
+            probes = probing_vectors(self.candidates, self.w, distance, 2 * MOST_PROBES, rng)
+            if probes.n_vectors <= MOST_PROBES:
+                break
+        return probes.Z
 
     def log_likelihoods(self, X: Array) -> Array:
         """``log N(x; 0, C)`` of each row."""
@@ -133,28 +132,35 @@ class SparseHeat:
     def standard_deviations(self, X: Array) -> Array:
         """Of each missing entry given the others of its row; 0 where an entry was observed.
 
-        The diagonal of ``P_mm^-1``, by probing vectors: nodes far apart share a system.
+        The diagonal of ``P_mm^-1``: a system for each missing node or, where these are many, for
+        each probing vector, in which nodes far apart share a system.  It is at least the noise.
         """
         std = np.zeros_like(X)
         patterns, which = np.unique(np.isnan(X), axis=0, return_inverse=True)
         for k, missing in enumerate(patterns):
             if missing.any():
-                Z = np.where(missing, self._probes, 0.0)
+                own = np.eye(missing.size)[missing] if missing.sum() <= MOST_PROBES else None
+                Z = np.where(missing, self._probes, 0.0) if own is None else own
                 parts = (Z[p : p + AT_ONCE] for p in range(0, len(Z), AT_ONCE))
                 solved = [self._solve(part, np.tile(missing, (len(part), 1))) for part in parts]
                 variance = (Z * np.concatenate(solved)).sum(axis=0)
-                std[which.ravel() == k] = np.sqrt(np.maximum(variance, 0.0))
+                least = np.where(missing, self.spectrum.sigma2, 0.0)
+                std[which.ravel() == k] = np.sqrt(np.maximum(variance, least))
         return std
 
     def _solve(self, rhs: Array, missing: NDArray[np.bool_]) -> Array:
         """Conjugate gradients on ``P_mm y = rhs``, each row with missing entries of its own."""
-        y, r = np.zeros_like(rhs), rhs.copy()
+        # Signals of any size: rows of size one, and P in units of the variance.
+        unit = self.spectrum.sigma2 + float(self.spectrum.v.sum())
+        length = np.abs(rhs).max(axis=1, keepdims=True)
+        y = np.zeros_like(rhs)
+        r = np.divide(rhs, length, out=np.zeros_like(rhs), where=length > 0.0)
         p, size = r.copy(), np.square(r).sum(axis=1)
         target = SOLVE_TOL**2 * size
         for _ in range(SOLVE_ITER):
             if not (size > target).any():
                 break
-            Pp = np.where(missing, self.precision_times(p), 0.0)
+            Pp = np.where(missing, unit * self.precision_times(p), 0.0)
             bend = (p * Pp).sum(axis=1)
             step = np.divide(size, bend, out=np.zeros_like(size), where=bend > 0.0)[:, None]
             y += step * p
@@ -163,7 +169,26 @@ class SparseHeat:
             turn = np.divide(smaller, size, out=np.zeros_like(size), where=size > 0.0)
             p = r + turn[:, None] * p
             size = smaller
-        return y
+        solution: Array = y * length * unit
+        return solution
+
+
+class HeatOperator(LinearOperator):
+    """``C`` or its inverse as scipy's operator (N, N), which is symmetric."""
+
+    def __init__(self, heat: SparseHeat, *, inverse: bool) -> None:
+        super().__init__(np.float64, (heat.candidates.n_nodes,) * 2)
+        self.heat, self.inverse = heat, inverse
+
+    def _matmat(self, V: Array) -> Array:
+        times = self.heat.precision_times if self.inverse else self.heat.covariance_times
+        return times(np.ascontiguousarray(np.asarray(V, dtype=np.float64).T)).T
+
+    def _matvec(self, v: Array) -> Array:
+        return self._matmat(np.reshape(v, (-1, 1))).ravel()
+
+    def _adjoint(self) -> HeatOperator:
+        return self
 
 
 def _posterior(v: float, tau: float, f: Spectral) -> Spectral:

@@ -33,7 +33,7 @@ from heatgraph.objective.gaussian_large import (
 )
 from heatgraph.solvers.result import Progress, Status
 
-__all__ = ["LargeFit", "LargeFitter", "LargeResult", "Report"]
+__all__ = ["Identified", "LargeFit", "LargeFitter", "LargeResult", "Report"]
 
 Array = NDArray[np.float64]
 Report = Callable[[Progress], None]
@@ -44,6 +44,7 @@ ROUNDS = 12  # of weights and spectrum in turn, at the most
 GAIN = 2e-3  # nats per node and signal: held-out signals must become likelier by this to go on
 ROUND_ITER = 12  # iterations on the weights in one round: the next round moves what they head for
 PER_SIGNAL = 0.5  # nats per node, over the number of signals: smaller falls are sampling error
+LOOSEST = 0.01  # nats per node: however few the signals are
 VECTORS = 200  # probing vectors, about: their error is then below that of a few hundred signals
 DISTANCES = (6, 5, 4, 3, 2)  # of nodes with the same colour; the first that takes few enough
 WEAK = 0.1  # of the median weight: lighter edges do not count as edges for the colours
@@ -67,19 +68,28 @@ class LargeFit:
 
 
 @dataclass(frozen=True, eq=False)
+class Identified:
+    """The start that a prior is around, a point with its noise, the held-out objectives."""
+
+    start: Array
+    x: Array
+    values: tuple[float, ...] = ()
+    is_stopped: bool = False
+
+
+@dataclass(frozen=True, eq=False)
 class LargeResult:
-    """The fit that predicts, the one that says what is an edge, and the likelihoods on the way."""
+    """The fit that predicts, and the one that says what is an edge."""
 
     fit: LargeFit
     edges: LargeFit
-    held_out: tuple[float, ...]
     status: Status
 
     @classmethod
     def interrupted(cls, point: LargePoint) -> LargeResult:
         """A point as it is, where the user stopped before anything was fitted to all signals."""
         fit = LargeFit(point, Status.INTERRUPTED, float("nan"), (point.value,))
-        return cls(fit, fit, (), Status.INTERRUPTED)
+        return cls(fit, fit, Status.INTERRUPTED)
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,44 +116,50 @@ class LargeFitter:
         x = np.concatenate([w, np.full(self.n_scales, log_v), ratios, [noise]])
         return problem, fit_spectrum(problem, x)[0]
 
-    def identify(
-        self, w: Array, train: SignalBlocks, held_out: SignalBlocks
-    ) -> tuple[Array, Array, tuple[float, ...]]:
-        """Stages 1 and 2: the start, a point with its noise, and the held-out objectives."""
+    def identify(self, w: Array, train: SignalBlocks, held_out: SignalBlocks) -> Identified:
+        """Stages 1 and 2.  Ctrl-C ends them with the best so far."""
         problem, start = self.start(w, train)
-        x, best, values = start, start, []
-        for _ in range(ROUNDS):
-            fit = self.minimise(self._penalised(problem, x, start, PREDICT_PENALTY), x, ROUND_ITER)
-            if fit.status is Status.INTERRUPTED:
-                raise KeyboardInterrupt
-            problem = replace(problem, probes=self._probes(fit.point.w))
-            judged = replace(problem, signals=held_out, rho=0.0)
-            x, value = fit_spectrum(judged, fit.x)
-            start = _stretched_like(start, fit.x, x, problem.n_edges)
-            values.append(value / self.layout.n_nodes)
-            if len(values) > 1 and values[-1] > min(values[:-1]) - GAIN:
-                break
-            best = x
-        if values[-1] <= min(values):
-            best = x
-        return start, best, tuple(values)
+        best, x, values = Identified(start, start), start, []
+        try:
+            for _ in range(ROUNDS):
+                penalised = self._penalised(problem, x, start, PREDICT_PENALTY)
+                fit = self.minimise(penalised, x, ROUND_ITER)
+                if fit.status is Status.INTERRUPTED:
+                    raise KeyboardInterrupt
+                problem = replace(problem, probes=self._probes(fit.point.w))
+                x, value = fit_spectrum(replace(problem, signals=held_out, rho=0.0), fit.x)
+                start = _stretched_like(start, fit.x, x, problem.n_edges)
+                values.append(value / self.layout.n_nodes)
+                earlier = min(values[:-1], default=np.inf)
+                if values[-1] < earlier:
+                    best = Identified(start, x)
+                if values[-1] > earlier - GAIN:
+                    break
+        except KeyboardInterrupt:
+            return replace(best, values=tuple(values), is_stopped=True)
+        return replace(best, values=tuple(values))
 
-    def finish(
-        self, start: Array, x: Array, signals: SignalBlocks, values: tuple[float, ...] = ()
-    ) -> LargeResult:
-        """Stages 3 and 4, on all signals, with the noise of ``x``."""
+    def finish(self, found: Identified, signals: SignalBlocks) -> LargeResult:
+        """Stages 3 and 4, on all signals, with the noise that was identified."""
+        start, x = found.start, found.x
         w = x[: self.layout.candidates.n_edges]
         problem = LargeGaussianHeat(
             self.layout, signals, self._probes(w), self.n_scales, self.rho, (), self.n_threads
         )
+        if found.is_stopped:
+            return LargeResult.interrupted(problem.at(x))
         fit = self.minimise(self._penalised(problem, x, start, PREDICT_PENALTY), x, self.max_iter)
         if fit.status is Status.INTERRUPTED:
-            return LargeResult(fit, fit, values, fit.status)
-        sparse = self._penalised(problem, fit.x, start, EDGE_PENALTY)
-        edges = self.minimise(sparse, fit.x, self.max_iter)
+            return LargeResult(fit, fit, fit.status)
+        try:
+            sparse = self._penalised(problem, fit.x, start, EDGE_PENALTY)
+            edges = self.minimise(sparse, fit.x, self.max_iter)
+        except KeyboardInterrupt:
+            return LargeResult(fit, fit, Status.INTERRUPTED)
         if edges.status is Status.INTERRUPTED:
-            return LargeResult(fit, fit, values, edges.status)
-        return LargeResult(fit, edges, values, fit.status)
+            return LargeResult(fit, fit, edges.status)
+        status = edges.status if fit.status is Status.CONVERGED else fit.status
+        return LargeResult(fit, edges, status)
 
     def _probes(self, w: Array) -> Probes:
         """About ``VECTORS``, for the edges that are not weak."""
@@ -194,9 +210,9 @@ class _Descent:
     ) -> None:
         self.fitter, self.problem, self.max_iter = fitter, problem, max_iter
         N = fitter.layout.n_nodes
-        self.tol = max(fitter.tol, PER_SIGNAL / problem.signals.n_signals)
+        self.tol = max(fitter.tol, min(LOOSEST, PER_SIGNAL / problem.signals.n_signals))
         self.latest = self.best = problem.at(x)
-        # A logarithm of a variance has the information 1 per node, at the most.
+        # About the information of a logarithm of a variance.
         others = np.full(x.size - problem.n_edges, float(N))
         self.diagonal = np.concatenate([_information(self.latest), others])
         self.unit = 1.0 / np.sqrt(self.diagonal)
@@ -254,6 +270,8 @@ class _Descent:
         g[-1] = 0.0
         step = np.clip(-g / self.diagonal, -FURTHEST, FURTHEST)
         step[:E] = np.maximum(step[:E], -point.x[:E])
+        ratios = slice(E + self.problem.n_scales, -1)  # logarithms, at most 0
+        step[ratios] = np.minimum(step[ratios], -point.x[ratios])
         return -float(g @ step) / self.fitter.layout.n_nodes
 
     def _report(self) -> None:
