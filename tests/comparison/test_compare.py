@@ -121,11 +121,22 @@ def test_the_verdict_says_what_is_chance():
     text = Comparison(tuple(rows), without_graph=("mean",)).verdict
     assert text.startswith("A predicts best: it misses 20.0% ± 1.0%")
     assert "The next, B, misses 2% ± 3% more, which is no more than chance." in text
-    assert "Nor is it told apart from C." in text
+    assert "It is not told apart from C." in text
     assert "The best without a graph, mean, misses 80.0% ± 1.0% more, which is more" in text
     plain = Comparison((rows[3], rows[0]), without_graph=("mean",)).verdict
     assert "none of the graphs helps" in plain
-    assert Comparison(()).verdict == "No method predicts anything here."
+
+
+def test_nothing_compared_is_a_result_too(tmp_path):
+    nothing = Comparison((), interrupted=True)
+    assert nothing.verdict.startswith("No method predicts anything")
+    assert nothing.best is None
+    assert nothing.table.empty
+    assert {path.name for path in nothing.save(tmp_path)} == {"comparison.csv", "comparison.json"}
+    with pytest.raises(KeyError, match="'GGL' was not compared"):
+        nothing["GGL"]
+    with pytest.raises(ValueError, match="no graph to draw"):
+        nothing.plot()
 
 
 def test_a_failure_is_a_row(frame):

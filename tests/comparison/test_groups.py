@@ -69,7 +69,7 @@ def test_p_values_are_those_of_a_loop():
 
 
 def test_false_edges_are_as_rare_as_stated():
-    """Of 50 pairs of groups that do not differ, about 5 have a false edge at the level 0.1."""
+    """Of 30 pairs of groups that do not differ, about 3 have a false edge at the level 0.1."""
     rng = np.random.default_rng(1)
     found = [
         len(
@@ -77,9 +77,9 @@ def test_false_edges_are_as_rare_as_stated():
                 *rng.standard_normal((2, 12, 4)), Covariances(), n_permutations=19, alpha=0.1
             ).edges
         )
-        for _ in range(50)
+        for _ in range(30)
     ]
-    assert 1 <= np.count_nonzero(found) <= 11  # mean 5, standard deviation 2.1
+    assert 1 <= np.count_nonzero(found) <= 8  # mean 3, standard deviation 1.6
 
 
 @pytest.mark.parametrize("correction", ["largest", "fdr", "none"])
@@ -102,10 +102,10 @@ def test_epochs_and_blocks_are_exchanged_as_a_whole():
     """A slow series says little: its epochs are few, however many times it has."""
     rng = np.random.default_rng(0)
     slow = np.repeat(rng.standard_normal((2, 8, 4)), 25, axis=1)
-    naive = heatgraph.difference(*slow, Covariances(), n_permutations=99)
-    block = heatgraph.difference(*slow, Covariances(), n_permutations=99, block=25)
+    naive = heatgraph.difference(*slow, Covariances(), n_permutations=39)
+    block = heatgraph.difference(*slow, Covariances(), n_permutations=39, block=25)
     epochs = slow.reshape(2, 8, 25, 4)
-    whole = heatgraph.difference(*epochs, Covariances(), n_permutations=99)
+    whole = heatgraph.difference(*epochs, Covariances(), n_permutations=39)
     assert block.table.equals(whole.table)
     assert block.table["p_value"].min() > naive.table["p_value"].min()
 

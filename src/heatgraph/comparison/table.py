@@ -105,7 +105,10 @@ class Comparison:
     interrupted: bool = False
 
     def __getitem__(self, name: str) -> MethodResult:
-        return next(result for result in self.results if result.name == name)
+        found = {result.name: result for result in self.results}
+        if name not in found:
+            raise KeyError(f"{name!r} was not compared; there are {', '.join(found) or 'none'}")
+        return found[name]
 
     @property
     def best(self) -> MethodResult | None:
@@ -115,7 +118,9 @@ class Comparison:
     @property
     def table(self) -> pd.DataFrame:
         """One row a method; without a known graph, without the columns that need one."""
-        frame = pd.DataFrame([asdict(result) for result in self.results]).set_index("name")
+        columns = [column.name for column in fields(MethodResult)]
+        rows = [asdict(result) for result in self.results]
+        frame = pd.DataFrame(rows, columns=columns).set_index("name")
         return frame if self.truth is not None else frame.drop(columns=list(AGAINST_TRUTH))
 
     @property
@@ -140,7 +145,7 @@ class Comparison:
             text += f" {_difference(others[0], 'The next')}"
         close = [result.name for result in others[1:] if not _is_worse(result)]
         if close:
-            text += f" Nor is it told apart from {_listed(close)}."
+            text += f" It is not told apart from {_listed(close)}."
         plain = [result for result in others if result.name in self.without_graph]
         if best.name in self.without_graph:
             text += " It has no graph: none of the graphs helps to predict these signals."

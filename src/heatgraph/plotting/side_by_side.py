@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["plot_graphs"]
 
 COLUMNS = 4  # pictures beside each other, at most
-MAX_NAMED = 16  # nodes; more names than that do not fit into small pictures
+MAX_NAMED = 12  # nodes; more names than that do not fit into a small picture
 SIDE, TITLE = 3.2, 0.4  # inches: the width of a picture, and the height of what is over it
 TALLNESS = (0.4, 1.5)  # between which the shape of the layout sets that of a picture
 
@@ -36,7 +36,8 @@ def plot_graphs(
     Parameters
     ----------
     graphs : sequence of Graph
-        All with the same number of nodes.  Nodes are laid out by the first.
+        All with the same number of nodes.  Nodes are laid out by the first, which has their names
+        where they are few.
     titles : sequence of str, optional
         One a graph; the number of edges is added.
     coordinates : array-like, shape (n_nodes, 2), optional
@@ -77,6 +78,6 @@ def plot_graphs(
         count = f"{graph.n_edges} edge{'' if graph.n_edges == 1 else 's'}"
         title = count if titles is None else f"{titles[k]}, {count}"
         panel.set_title(title, fontsize=FONT, **LITERAL)
-        if graph.names is not None and graph.n_nodes <= MAX_NAMED:
+        if k == 0 and graph.names is not None and graph.n_nodes <= MAX_NAMED:
             draw_labels(panel, places, texts(graph), graph.edges)
     return panels[: len(graphs)]
