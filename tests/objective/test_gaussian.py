@@ -10,6 +10,7 @@ from scipy.linalg import expm
 from scipy.stats import multivariate_normal
 
 from heatgraph.graph import CandidateEdges
+from heatgraph.objective import gaussian
 from heatgraph.objective.gaussian import GaussianHeat, HeatSpectrum, LogPenalty, mean_variance
 
 N = 6
@@ -146,6 +147,31 @@ class TestInformation:
         np.testing.assert_allclose(F, F.T, atol=1e-12 * size)
         assert np.linalg.eigvalsh(F).min() > -1e-10 * size
         np.testing.assert_allclose(np.diag(F), point.diagonal, atol=1e-12 * size)
+
+    @pytest.mark.parametrize("kind", ["random", "equal", "in pieces", "heavy"])
+    @pytest.mark.parametrize("few", [0, 200])
+    def test_between_some_is_a_part_of_it(self, rng, S, kind, few, monkeypatch):
+        """Formed as a matrix or by products alone, of weights and of all else."""
+        monkeypatch.setattr(gaussian, "FEW_PARAMETERS", few)
+        x = np.concatenate([weights(kind, rng), others(S, rng)])
+        point = GaussianHeat(PAIRS, moment(rng), S).at(x)
+        F = self.matrix(point)
+        for some in ([0, 3, 4, E, x.size - 1], [1, 2], [E], np.arange(x.size)):
+            part = F[np.ix_(some, some)]
+            found = point.information_between(np.array(some)) @ np.eye(len(some))[0]
+            np.testing.assert_allclose(found, part[0], atol=1e-8 * np.abs(F).max())
+
+    @pytest.mark.parametrize("heaviest", [1.0, 1e3])
+    def test_few_columns_span_its_kernel(self, rng, heaviest):
+        """Also where eigenvalues are far apart, so that the kernel is not smooth."""
+        n = 3 * gaussian.COLUMNS
+        w = rng.exponential(size=n * (n - 1) // 2) * 2.0 / n
+        w[::97] *= heaviest
+        problem = GaussianHeat(CandidateEdges.complete(n), np.eye(n))
+        point = problem.at(np.concatenate([w, [0.0, -4.0]]))
+        s, Q = point.curvature_terms
+        assert len(s) < gaussian.COLUMNS
+        np.testing.assert_allclose((Q.T * s) @ Q, point.kernel, atol=1e-8 * point.kernel.max())
 
     def test_does_not_know_the_signals(self, rng):
         x = np.concatenate([weights("random", rng), others(1, rng)])
