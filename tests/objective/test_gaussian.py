@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy.linalg import expm
+from scipy.optimize import minimize_scalar
 from scipy.stats import multivariate_normal
 
 from heatgraph.graph import CandidateEdges
@@ -81,6 +82,22 @@ class TestValue:
         assert point.misfit(X.T @ X / 20) == pytest.approx(expected, rel=1e-12)
         np.testing.assert_allclose(point.covariance, dense_covariance(x, S), atol=1e-12)
         np.testing.assert_allclose(point.precision @ point.covariance, np.eye(N), atol=1e-10)
+
+    def test_rescaled_is_the_least_over_the_scale(self, rng, S):
+        x = np.concatenate([weights("random", rng), others(S, rng)])
+        point, other = GaussianHeat(PAIRS, moment(rng), S).at(x), moment(rng)
+
+        def misfit(log_a):
+            a = np.exp(log_a)
+            return (
+                np.linalg.slogdet(a * point.covariance)[1] + np.trace(point.precision @ other) / a
+            )
+
+        least = minimize_scalar(misfit, bounds=(-9.0, 9.0), options={"xatol": 1e-8})
+        assert point.rescaled_misfit(other) == pytest.approx(least.fun, rel=1e-9)
+        assert point.rescaled_misfit(7.0 * other) - point.rescaled_misfit(other) == pytest.approx(
+            N * np.log(7.0)
+        )
 
     def test_of_the_penalty(self, rng):
         w, plain = weights("random", rng), GaussianHeat(PAIRS, moment(rng))

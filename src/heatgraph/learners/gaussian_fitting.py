@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from heatgraph.learners.hidden import node_means
 from heatgraph.learners.validation import over_square, power_of_two, unit_of
 from heatgraph.objective.gaussian import GaussianPoint
-from heatgraph.objective.moments import Moments, expected_moments, log_likelihoods
+from heatgraph.objective.moments import Moments, expected_moments, rescaled_log_likelihood
 from heatgraph.selection.likelihood import PILOT, ROUGH, Fold, Strength, choose_strength, fit_at
 from heatgraph.solvers.gaussian import GaussianFit, GaussianFitter, shrunk
 from heatgraph.solvers.information import HEAVY
@@ -177,37 +177,42 @@ def _nearest(settings: CovarianceSettings, strength: Strength) -> Strength:
 def _moment_folds(settings: CovarianceSettings, parts: Sequence[Moments]) -> list[Fold]:
     def fold(k: int) -> Fold:
         def judge(point: GaussianPoint, location: Array) -> float:
-            return point.misfit(parts[k].around(location))
+            return point.rescaled_misfit(parts[k].around(location))
 
         train = reduce(add, [part for m, part in enumerate(parts) if m != k])
         return Fold(train, judge, settings.fit_intercept)
 
+    def vary(S: Array) -> bool:
+        return bool(np.trace(S) > STILL * len(S))
+
     folds = [fold(k) for k in range(len(parts))]
-    return [fold for fold in folds if np.trace(fold.S) > STILL * len(fold.S)]
+    held_out = [part.around(fold.location) for part, fold in zip(parts, folds, strict=True)]
+    return [fold for fold, S in zip(folds, held_out, strict=True) if vary(fold.S) and vary(S)]
 
 
 def _row_folds(settings: CovarianceSettings, X: Array) -> list[Fold]:
     """Contiguous folds of signals with gaps; the moments of a fold are those its pilot expects."""
     runs = np.array_split(np.arange(len(X)), min(N_FOLDS, len(X)))
-    return [
-        _row_fold(settings, X[run], rest)
-        for run in runs
-        if _varies(rest := np.delete(X, run, axis=0), settings.fit_intercept)
-    ]
+    halves = [(X[run], np.delete(X, run, axis=0)) for run in runs]
+
+    def usable(test: Array, rest: Array) -> bool:
+        level = node_means(rest) if settings.fit_intercept else np.zeros(X.shape[1])
+        return _varies(rest - level) and _varies(test - level)
+
+    return [_row_fold(settings, test, rest) for test, rest in halves if usable(test, rest)]
 
 
 def _row_fold(settings: CovarianceSettings, test: Array, rest: Array) -> Fold:
     def judge(point: GaussianPoint, location: Array) -> float:
-        return -2.0 * float(log_likelihoods(test, location, point.covariance).mean())
+        return -2.0 * rescaled_log_likelihood(test, location, point.covariance)
 
     train = expected_moments(rest, *_pilot(settings, rest))
     return Fold(train, judge, settings.fit_intercept)
 
 
-def _varies(X: Array, fit_intercept: bool) -> bool:
-    """Whether signals in units of their root mean square differ by more than rounding."""
-    around = X - node_means(X) if fit_intercept else X
-    return bool(np.nansum(np.square(around)) > STILL * np.isfinite(X).sum())
+def _varies(X: Array) -> bool:
+    """Whether signals around their level, in units of their root mean square, exceed rounding."""
+    return bool(np.nansum(np.square(X)) > STILL * np.isfinite(X).sum())
 
 
 def _pilot(settings: CovarianceSettings, X: Array) -> tuple[Array, Array]:
@@ -327,7 +332,7 @@ def _finish(
     if status is Status.INTERRUPTED:
         return CovarianceFit(fit, fit, status=status, **found)
     few = moments.count <= settings.fitter.candidates.n_nodes
-    looser = Strength(min(strength.rho, EDGE_SHRINKAGE[few]), max(strength.c, EDGE_PENALTY))
+    looser = Strength(EDGE_SHRINKAGE[few], max(strength.c, EDGE_PENALTY))
     edges = fit
     if looser != strength:
         S = moments.around(location)

@@ -175,9 +175,19 @@ class GaussianPoint:
 
     def misfit(self, S: Array) -> float:
         """``log det C + tr(C^-1 S)`` of another second moment."""
-        return float(
-            np.log(self.f).sum() + (np.einsum("nk,nk->k", self.U, S @ self.U) / self.f).sum()
-        )
+        return float(np.log(self.f).sum()) + self._form(S)
+
+    def rescaled_misfit(self, S: Array) -> float:
+        """The least of ``log det (a C) + tr(C^-1 S) / a`` over ``a > 0``.
+
+        That is ``log det C + N log(tr(C^-1 S) / N) + N``: how well the shape of ``C`` fits.
+        """
+        N = self.lam.size
+        return float(np.log(self.f).sum()) + N * (float(np.log(self._form(S) / N)) + 1.0)
+
+    def _form(self, S: Array) -> float:
+        """``tr(C^-1 S)``."""
+        return float((np.einsum("nk,nk->k", self.U, S @ self.U) / self.f).sum())
 
     @cached_property
     def differences(self) -> Array:

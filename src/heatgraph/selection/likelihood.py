@@ -52,7 +52,10 @@ class Strength:
 class Fold:
     """Signals to fit, and those that are held out to judge the fit by.
 
-    ``judge`` gives minus twice the mean log-likelihood of the latter, up to a constant.
+    ``judge`` gives minus twice the mean log-likelihood of the latter, up to a constant, with the
+    covariance in the scale that fits them best.  A model is to say how signals hang together;
+    how large those of a stretch of time are differs from the others where tails are heavy or
+    signals few, and would drown everything else.
     """
 
     train: Moments
