@@ -18,6 +18,7 @@ __all__ = ["HEAVY", "edge_tests"]
 Array = NDArray[np.float64]
 
 HEAVY = 3.0  # times the scale: heat of an edge this heavy is even to exp(-12)
+RATIO_TOL = 0.3  # nats by which a log-likelihood ratio of the surest edges may be off
 AT_BOUND = 10.0  # times the noise floor: a noise below this is at its bound, and no parameter
 
 
@@ -74,6 +75,7 @@ def _root_of_ratio(
     pairs = fitter.candidates
     without = replace(
         fitter,
+        tol=max(fitter.tol, RATIO_TOL / (n_signals * pairs.n_nodes)),
         candidates=CandidateEdges(
             pairs.n_nodes, np.delete(pairs.i, edge), np.delete(pairs.j, edge)
         ),

@@ -25,7 +25,7 @@ __all__ = ["NewtonState", "Point", "minimise_box", "promised_fall"]
 Array = NDArray[np.float64]
 Ints = NDArray[np.intp]
 
-PRODUCTS = 12  # with the curvature, at the most, for one minimisation of the model
+PRODUCTS = 30  # with the curvature, at the most, for one minimisation of the model
 MODEL_TOL = 0.2  # the model is minimised to this share of its first projected gradient, or better
 FACE_TOL = 0.3  # conjugate gradients on one face stop at this share of their first residual
 DAMPING = 1e-3  # of the diagonal, at the start
