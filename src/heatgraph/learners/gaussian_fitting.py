@@ -16,7 +16,7 @@ from heatgraph.learners.hidden import node_means
 from heatgraph.learners.validation import over_square, power_of_two, unit_of
 from heatgraph.objective.gaussian import GaussianPoint
 from heatgraph.objective.moments import Moments, expected_moments, rescaled_log_likelihood
-from heatgraph.selection.likelihood import PILOT, ROUGH, Fold, Strength, choose_strength, fit_at
+from heatgraph.selection.likelihood import PILOT, Fold, Strength, choose_strength, fit_at
 from heatgraph.solvers.gaussian import GaussianFit, GaussianFitter, shrunk
 from heatgraph.solvers.information import HEAVY
 from heatgraph.solvers.keeping import FORGETFUL, Keeper, Record
@@ -243,14 +243,17 @@ def _raise_if_stopped(fit: GaussianFit) -> None:
 
 
 def _likeliest(settings: CovarianceSettings, S: Array, n_signals: float) -> GaussianFit:
-    """A point that fits go on from: about the likeliest one of a well shrunk moment."""
+    """The point that fits go on from: the likeliest one of a well shrunk moment.
+
+    Fitted well, although it is only a start: penalised fits from a rough one end higher.
+    """
     keeper = settings.keeper.within("fit")
     kept = keeper.get()
     pilot = shrunk(S, PILOT)
     if kept is not None:
         return settings.fitter.at(pilot, kept.arrays["likeliest"])
-    rough = replace(settings.fitter, tol=max(ROUGH, settings.fitter.tol))
-    likeliest = rough.likeliest(pilot, rough.start(pilot, n_signals))
+    fitter = settings.fitter
+    likeliest = fitter.likeliest(pilot, fitter.start(pilot, n_signals))
     if likeliest.status is not Status.INTERRUPTED:
         keeper.put(Record(arrays={"likeliest": likeliest.x}))
     return likeliest
