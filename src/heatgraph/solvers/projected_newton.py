@@ -25,7 +25,9 @@ __all__ = ["NewtonState", "Point", "minimise_box", "promised_fall"]
 Array = NDArray[np.float64]
 Ints = NDArray[np.intp]
 
-PRODUCTS = 30  # with the curvature, at the most, for one minimisation of the model
+# With the curvature, at the most, for one minimisation of the model: far from the end and near it.
+PRODUCTS = (12, 30)
+NEAR = 1e-3  # the residual below which the end is near
 MODEL_TOL = 0.2  # the model is minimised to this share of its first projected gradient, or better
 FACE_TOL = 0.3  # conjugate gradients on one face stop at this share of their first residual
 DAMPING = 1e-3  # of the diagonal, at the start
@@ -130,11 +132,11 @@ def _step(
     free = np.flatnonzero(((lower < 0.0) | (g < 0.0)) & ((upper > 0.0) | (g > 0.0)))
     room = lower[free], upper[free]
     B = point.information_between(free)
-    tol = min(MODEL_TOL, state.residual**0.25)
+    tol, most = min(MODEL_TOL, state.residual**0.25), PRODUCTS[state.residual < NEAR]
     while damping <= DAMPING_RANGE[1]:
         extra = damping * _curvature(point, LEAST_DAMPED)[free]
         diagonal = _curvature(point, FLATTEST)[free] + extra
-        step, predicted = _minimise_model(g[free], B, extra, diagonal, room, tol)
+        step, predicted = _minimise_model(g[free], B, extra, diagonal, room, tol, most)
         if predicted >= -NOISE * abs(value):
             return None
         moved = x.copy()
@@ -178,6 +180,7 @@ def _minimise_model(
     diagonal: Array,
     room: tuple[Array, Array],
     tol: float,
+    most: int,
 ) -> tuple[Array, float]:
     """The step ``d`` in ``room`` that about minimises the model, and the fall it predicts.
 
@@ -192,7 +195,7 @@ def _minimise_model(
 
     d, Bd = np.zeros_like(g), np.zeros_like(g)
     used, first = 0, None
-    while used < PRODUCTS:
+    while used < most:
         r = g + Bd
         fall = -float(r @ (np.clip(d - r / diagonal, lower, upper) - d))
         first = fall if first is None else first
@@ -201,7 +204,7 @@ def _minimise_model(
         free = ((d > lower) | (r < 0.0)) & ((d < upper) | (r > 0.0))
         found_step = None if matrix is None else _solved(matrix, r, free)
         if found_step is None:
-            found_step = _conjugate_gradients(product, r, diagonal, free, d, room, PRODUCTS - used)
+            found_step = _conjugate_gradients(product, r, diagonal, free, d, room, most - used)
         step, B_step, n = found_step
         found, B_found, n_more = _projected(product, g, d, Bd, step, B_step, room)
         used += n + n_more
