@@ -1,4 +1,4 @@
-"""HeatCovariance on graphs that are known: edges, scales and noise, calibration, starts.
+"""HeatCovariance on graphs that are known: edges, scales and noise, calibration, speed.
 
 Run with ``make bench-real`` or ``python -m benchmarks.bench_covariance [PART ...]``; ``--seeds
 design`` uses the seeds that the defaults were made on, ``judgement``, the default, others.  Writes
@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from sklearn.covariance import GraphicalLassoCV
 from threadpoolctl import threadpool_limits
 
-from heatgraph import Graph, HeatCovariance
+from heatgraph import Graph, HeatCovariance, LearnHeat, learn
 from heatgraph.datasets import make_graph, make_heat_signals
 from heatgraph.experiments.problems import MODELS
 from heatgraph.metrics import best_cut, edge_scores
@@ -131,12 +131,35 @@ def speed(seed: int) -> list[dict[str, Any]]:
     return rows
 
 
-ONCE = ("speed",)  # parts that are run for the first seed only
+def auto(seed: int) -> list[dict[str, Any]]:
+    """Whether heatgraph.learn keeps the model that predicts fresh signals better."""
+    rows = []
+    for kind in MODELS:
+        graph = make_graph(kind, 20, random_state=seed)
+        for noise, std in NOISES.items():
+            for sources, n_sources in (("few", 3), ("everywhere", 20)):
+                X, _ = make_heat_signals(
+                    graph, MODELS[kind], 600, n_sources, noise_std=std, random_state=seed
+                )
+                kept = learn(X[:100], random_state=seed)
+                gaussian = isinstance(kept, HeatCovariance)
+                shared = {"fit_intercept": True, "random_state": seed}
+                other = (LearnHeat if gaussian else HeatCovariance)(**shared).fit(X[:100])
+                better = kept.score_hidden(X[100:]) >= other.score_hidden(X[100:])
+                F = [edge_scores(graph, model.graph_).f_measure for model in (kept, other)]
+                row = {"problem": f"{kind} {noise}, sources {sources}", "gaussian": gaussian}
+                rows.append({**row, "predicts better": better, "F": F[0], "F of the other": F[1]})
+    return rows
+
+
+FEW_SEEDS = {"speed": 1, "auto": 2}  # parts that are run for the first seeds only
+SLOW = ("auto",)  # takes an hour; run where it is named
 PARTS: dict[str, Callable[[int], list[dict[str, Any]]]] = {
     "paper": paper,
     "identified": identified,
     "calibration": calibration,
     "speed": speed,
+    "auto": auto,
 }
 
 
@@ -195,7 +218,7 @@ def _run(part: str, seed: int) -> list[dict[str, Any]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("parts", nargs="*", default=list(PARTS))
+    parser.add_argument("parts", nargs="*", default=[p for p in PARTS if p not in SLOW])
     parser.add_argument("--seeds", choices=list(SEEDS), default="judgement")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--output", type=Path, default=RESULTS)
@@ -207,8 +230,8 @@ def main() -> None:
         "seeds": [min(SEEDS[options.seeds]), max(SEEDS[options.seeds])],
     }
     for part in options.parts:
-        seeds = list(SEEDS[options.seeds])[: 1 if part in ONCE else None]
-        jobs = 1 if part in ONCE else options.jobs
+        seeds = list(SEEDS[options.seeds])[: FEW_SEEDS.get(part)]
+        jobs = 1 if part == "speed" else options.jobs
         each = Parallel(n_jobs=jobs)(delayed(_run)(part, seed) for seed in seeds)
         results[part] = summary([row for rows in each for row in rows])
         print(f"== {part}: {(PARTS[part].__doc__ or '').splitlines()[0]}")

@@ -30,7 +30,7 @@ Array = NDArray[np.float64]
 Edges = NDArray[np.intp]
 
 DESIGN_SEEDS = (101, 102, 103)
-JUDGEMENT_SEEDS = (11, 12)
+JUDGEMENT_SEEDS = (11, 12, 13, 14, 15)
 SEEDS = {"design": DESIGN_SEEDS, "judgement": JUDGEMENT_SEEDS}
 N_SIGNALS = 500
 N_TEST = 200

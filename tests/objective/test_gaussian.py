@@ -7,10 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy.linalg import expm
+from scipy.optimize import minimize_scalar
 from scipy.stats import multivariate_normal
 
 from heatgraph.graph import CandidateEdges
 from heatgraph.kernels.spectral import KERNELS
+from heatgraph.objective import gaussian
 from heatgraph.objective.gaussian import GaussianHeat, HeatSpectrum, LogPenalty, mean_variance
 
 N = 6
@@ -82,6 +84,22 @@ class TestValue:
         np.testing.assert_allclose(point.covariance, dense_covariance(x, S), atol=1e-12)
         np.testing.assert_allclose(point.precision @ point.covariance, np.eye(N), atol=1e-10)
 
+    def test_rescaled_is_the_least_over_the_scale(self, rng, S):
+        x = np.concatenate([weights("random", rng), others(S, rng)])
+        point, other = GaussianHeat(PAIRS, moment(rng), S).at(x), moment(rng)
+
+        def misfit(log_a):
+            a = np.exp(log_a)
+            return (
+                np.linalg.slogdet(a * point.covariance)[1] + np.trace(point.precision @ other) / a
+            )
+
+        least = minimize_scalar(misfit, bounds=(-9.0, 9.0), options={"xatol": 1e-8})
+        assert point.rescaled_misfit(other) == pytest.approx(least.fun, rel=1e-9)
+        assert point.rescaled_misfit(7.0 * other) - point.rescaled_misfit(other) == pytest.approx(
+            N * np.log(7.0)
+        )
+
     def test_of_the_penalty(self, rng):
         w, plain = weights("random", rng), GaussianHeat(PAIRS, moment(rng))
         penalty = penalty_of(rng)
@@ -147,6 +165,31 @@ class TestInformation:
         np.testing.assert_allclose(F, F.T, atol=1e-12 * size)
         assert np.linalg.eigvalsh(F).min() > -1e-10 * size
         np.testing.assert_allclose(np.diag(F), point.diagonal, atol=1e-12 * size)
+
+    @pytest.mark.parametrize("kind", ["random", "equal", "in pieces", "heavy"])
+    @pytest.mark.parametrize("few", [0, 200])
+    def test_between_some_is_a_part_of_it(self, rng, S, kind, few, monkeypatch):
+        """Formed as a matrix or by products alone, of weights and of all else."""
+        monkeypatch.setattr(gaussian, "FEW_PARAMETERS", few)
+        x = np.concatenate([weights(kind, rng), others(S, rng)])
+        point = GaussianHeat(PAIRS, moment(rng), S).at(x)
+        F = self.matrix(point)
+        for some in ([0, 3, 4, E, x.size - 1], [1, 2], [E], np.arange(x.size)):
+            part = F[np.ix_(some, some)]
+            found = point.information_between(np.array(some)) @ np.eye(len(some))[0]
+            np.testing.assert_allclose(found, part[0], atol=1e-8 * np.abs(F).max())
+
+    @pytest.mark.parametrize("heaviest", [1.0, 1e3])
+    def test_few_columns_span_its_kernel(self, rng, heaviest):
+        """Also where eigenvalues are far apart, so that the kernel is not smooth."""
+        n = 3 * gaussian.COLUMNS
+        w = rng.exponential(size=n * (n - 1) // 2) * 2.0 / n
+        w[::97] *= heaviest
+        problem = GaussianHeat(CandidateEdges.complete(n), np.eye(n))
+        point = problem.at(np.concatenate([w, [0.0, -4.0]]))
+        s, Q = point.curvature_terms
+        assert len(s) < gaussian.COLUMNS
+        np.testing.assert_allclose((Q.T * s) @ Q, point.kernel, atol=1e-8 * point.kernel.max())
 
     def test_does_not_know_the_signals(self, rng):
         x = np.concatenate([weights("random", rng), others(1, rng)])

@@ -13,7 +13,13 @@ from scipy.stats import multivariate_normal
 
 from heatgraph.graph import CandidateEdges
 from heatgraph.objective.gaussian import GaussianHeat
-from heatgraph.objective.moments import Moments, condition, expected_moments, log_likelihoods
+from heatgraph.objective.moments import (
+    Moments,
+    condition,
+    expected_moments,
+    log_likelihoods,
+    rescaled_log_likelihood,
+)
 
 N = 4
 PAIRS = CandidateEdges.complete(N)
@@ -132,3 +138,12 @@ class TestLogLikelihoods:
                 continue
             scipy = multivariate_normal(u[seen], C[np.ix_(seen, seen)]).logpdf(row[seen])
             assert found == pytest.approx(scipy, rel=1e-10)
+
+    def test_rescaled_is_the_largest_over_the_scale(self, rng):
+        X, u, C = with_gaps(rng), rng.normal(size=N), covariance(rng)
+        scales = np.geomspace(1e-2, 1e2, 4001)
+        likelihoods = [log_likelihoods(X, u, a * C).mean() for a in scales]
+        assert rescaled_log_likelihood(X, u, C) == pytest.approx(max(likelihoods), rel=1e-5)
+        assert rescaled_log_likelihood(X, u, 3.0 * C) == pytest.approx(
+            rescaled_log_likelihood(X, u, C), rel=1e-12
+        )

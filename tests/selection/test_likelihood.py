@@ -11,6 +11,7 @@ import pytest
 from heatgraph.datasets import make_graph, make_heat_signals
 from heatgraph.graph import CandidateEdges
 from heatgraph.objective.moments import Moments
+from heatgraph.selection import likelihood
 from heatgraph.selection.likelihood import (
     PENALTIES,
     PILOT,
@@ -58,13 +59,27 @@ def test_few_signals_are_shrunk_more_than_many(few):
     assert few[0].rho > many[0].rho
 
 
-def test_what_is_held_is_held():
-    strength, table, _ = choose_strength(FITTER, folds_of(30), (0.05,), PENALTIES)
-    assert strength.rho == 0.05
-    assert set(table["shrinkage"]) == {0.05}
+@pytest.mark.parametrize("rho", [0.0, 0.05])
+def test_what_is_held_is_held(rho):
+    strength, table, _ = choose_strength(FITTER, folds_of(30), (rho,), PENALTIES)
+    assert strength.rho == rho
+    assert set(table["shrinkage"]) == {rho}
     strength, table, _ = choose_strength(FITTER, folds_of(30), SHRINKAGES, (1.0,))
     assert strength.c == 1.0
     assert set(table["penalty"]) == {1.0}
+
+
+@pytest.mark.parametrize("M", [60, 300])
+def test_scores_hardly_depend_on_the_start(M, monkeypatch):
+    """Fits go on from a strength nearby; from the pilot they say the same of most strengths."""
+    table = choose_strength(FITTER, folds_of(M), SHRINKAGES, PENALTIES)[1]
+    monkeypatch.setattr(likelihood._Scores, "_starts", lambda search, strength: search.pilots)
+    other = choose_strength(FITTER, folds_of(M), SHRINKAGES, PENALTIES)[1]
+    keys = ["shrinkage", "penalty", "relaxed"]
+    both = table.merge(other, on=keys, suffixes=("", "_other"))
+    apart = (both["log_likelihood"] - both["log_likelihood_other"]).abs()
+    assert apart.median() < 0.05 * N
+    assert table["log_likelihood"].max() > other["log_likelihood"].max() - 0.05 * N
 
 
 def test_threads_change_nothing(few):

@@ -137,6 +137,18 @@ class TestStages:
         assert relaxed.point.value <= sparse.point.misfit(S) + 1e-9
         assert relaxed.point.value >= likeliest.point.value - 1e-4
 
+    @pytest.mark.parametrize("seed", [0, 1, 2])
+    def test_relaxed_tells_two_scales_apart(self, seed):
+        """Where edges are known; with every pair a candidate one scale fits as well as two."""
+        S, _ = moment("er", 20, 1000, noise=0.02, scales=(1.0, 4.0), seed=seed)
+        ends = []
+        for n_scales in (1, 2):
+            fit = fitter(20, n_scales, tol=1e-5)
+            sparse = fit.sparse(S, 1000, 3.0, fit.likeliest(S, fit.start(S, 1000)))
+            ends.append(fit.relaxed(S, sparse).point)
+        assert ends[1].spectrum.tau[0] == pytest.approx(0.25, abs=0.12)
+        assert 500.0 * (ends[0].value - ends[1].value) > 5.0  # nats, for two parameters more
+
     def test_refine_goes_on_with_the_same_penalty(self, case):
         S, fit, likeliest = case
         sparse = fit.sparse(S, 300, 2.0, likeliest)

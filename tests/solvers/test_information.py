@@ -8,10 +8,9 @@ from scipy.stats import norm
 
 from heatgraph.datasets import make_graph, make_heat_signals
 from heatgraph.graph import CandidateEdges, Graph
-from heatgraph.objective.gaussian import GaussianHeat
 from heatgraph.objective.moments import Moments
 from heatgraph.solvers.gaussian import GaussianFitter
-from heatgraph.solvers.information import _information, edge_tests
+from heatgraph.solvers.information import edge_tests
 
 N, M = 6, 400
 
@@ -37,18 +36,6 @@ def moment(truth):
 @pytest.fixture(scope="module")
 def fitter():
     return GaussianFitter(CandidateEdges.complete(N), tol=1e-9)
-
-
-@pytest.mark.parametrize("S", [1, 2, 3])
-def test_the_matrix_is_that_of_the_products(rng, S):
-    pairs = CandidateEdges.complete(N)
-    x = np.concatenate(
-        [rng.uniform(0.0, 0.8, pairs.n_edges), rng.normal(size=S), [-0.8] * (S - 1), [-2.0]]
-    )
-    point = GaussianHeat(pairs, np.eye(N), S).at(x)
-    expected = np.stack([point.information(d) for d in np.eye(x.size)])
-    found = _information(point, pairs, pairs)
-    np.testing.assert_allclose(found, expected, atol=1e-8 * np.abs(expected).max())
 
 
 class TestWald:

@@ -34,8 +34,8 @@ class Quadratic:
     def diagonal(self):
         return np.square(self.A).sum(axis=0)
 
-    def information(self, d):
-        return self.A.T @ (self.A @ d)
+    def information_between(self, some):
+        return self.A[:, some].T @ self.A[:, some]
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,8 +62,8 @@ class Valley:
     def diagonal(self):
         return np.diag(self._curvature)
 
-    def information(self, d):
-        return self._curvature @ d
+    def information_between(self, some):
+        return self._curvature[np.ix_(some, some)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,8 +84,31 @@ class Exponential:
     def diagonal(self):
         return np.exp(2.0 * self.x)
 
-    def information(self, d):
-        return self.diagonal * d
+    def information_between(self, some):
+        return np.diag(self.diagonal[some])
+
+
+class ByProducts(Quadratic):
+    """The same, with products in place of a matrix."""
+
+    def information_between(self, some):
+        return Products(super().information_between(some))
+
+
+@dataclass(frozen=True)
+class Products:
+    B: np.ndarray
+
+    def __matmul__(self, d):
+        return self.B @ d
+
+
+class NoFactor(Quadratic):
+    """The same, with a curvature that rounding has made indefinite."""
+
+    def information_between(self, some):
+        B = super().information_between(some)
+        return B - 1e-3 * np.diag(np.diag(B))
 
 
 def box(rng, n):
@@ -96,20 +119,21 @@ def box(rng, n):
     return lower, upper
 
 
-def solved(A, b, bounds, tol=1e-12, **options):
+def solved(A, b, bounds, tol=1e-12, kind=Quadratic, **options):
     return minimise_box(
-        lambda x: Quadratic(A, b, x), bounds, np.zeros(A.shape[1]), tol=tol, max_iter=300, **options
+        lambda x: kind(A, b, x), bounds, np.zeros(A.shape[1]), tol=tol, max_iter=300, **options
     )
 
 
 class TestQuadratics:
+    @pytest.mark.parametrize("kind", [Quadratic, ByProducts])
     @settings(max_examples=40)
-    @given(st.integers(0, 2**32 - 1), st.integers(1, 12))
-    def test_end_where_those_of_scipy_do(self, seed, n):
+    @given(seed=st.integers(0, 2**32 - 1), n=st.integers(1, 12))
+    def test_end_where_those_of_scipy_do(self, kind, seed, n):
         rng = np.random.default_rng(seed)
         A, b = rng.normal(size=(n + 3, n)), 3.0 * rng.normal(size=n + 3)
         bounds = box(rng, n)
-        state, status = solved(A, b, bounds)
+        state, status = solved(A, b, bounds, kind=kind)
         assert status in (Status.CONVERGED, Status.STALLED)
         scipy = lsq_linear(A, b, bounds, tol=1e-14)
         np.testing.assert_allclose(state.point.x, scipy.x, atol=1e-5)
@@ -127,6 +151,12 @@ class TestQuadratics:
         size = np.linalg.norm(A, axis=0)
         scipy = lsq_linear(A / size, b, (np.zeros(n), bounds[1] * size), tol=1e-14)
         assert state.point.value <= scipy.cost + 1e-8
+
+    def test_with_a_curvature_that_has_no_factor(self, rng):
+        A, b = rng.normal(size=(3, 6)), rng.normal(size=3)
+        bounds = np.full(6, -1.0), np.full(6, 1.0)
+        state, _ = solved(A, b, bounds, tol=1e-10, kind=NoFactor)
+        assert state.point.value <= lsq_linear(A, b, bounds, tol=1e-14).cost + 1e-8
 
     def test_that_do_not_depend_on_a_coordinate(self, rng):
         A = rng.normal(size=(5, 3))

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from heatgraph.learners.hidden import node_means
 from heatgraph.learners.validation import over_square, power_of_two, unit_of
 from heatgraph.objective.gaussian import GaussianPoint
-from heatgraph.objective.moments import Moments, expected_moments, log_likelihoods
+from heatgraph.objective.moments import Moments, expected_moments, rescaled_log_likelihood
 from heatgraph.selection.likelihood import PILOT, Fold, Strength, choose_strength, fit_at
 from heatgraph.solvers.gaussian import GaussianFit, GaussianFitter, shrunk
 from heatgraph.solvers.information import HEAVY
@@ -126,8 +126,8 @@ def fit_rows(settings: CovarianceSettings, X: Array) -> CovarianceFit:
         return fit_moments(settings, [Moments.of(part) for part in parts])
     strength, table, interrupted = _choose(settings, len(parts), lambda: _row_folds(settings, X))
     location, C = _pilot(settings, X)
-    fit, moments = _expectation_maximisation(settings, X, strength, location, C)
-    return _finish(settings, strength, table, moments, fit, interrupted)
+    fit, moments, likeliest = _expectation_maximisation(settings, X, strength, location, C)
+    return _finish(settings, strength, table, moments, fit, likeliest, interrupted)
 
 
 def fit_moments(
@@ -141,8 +141,9 @@ def fit_moments(
         )
     moments = reduce(add, parts)
     S = moments.around(settings.location(moments))
-    fit = _fit(settings, S, moments.count, strength, settings.keeper.within("fit"))
-    return _finish(settings, strength, table, moments, fit, interrupted)
+    likeliest = _likeliest(settings, S, moments.count)
+    fit = _fit(settings, S, moments.count, strength, likeliest)
+    return _finish(settings, strength, table, moments, fit, likeliest, interrupted)
 
 
 def _choose(
@@ -176,37 +177,42 @@ def _nearest(settings: CovarianceSettings, strength: Strength) -> Strength:
 def _moment_folds(settings: CovarianceSettings, parts: Sequence[Moments]) -> list[Fold]:
     def fold(k: int) -> Fold:
         def judge(point: GaussianPoint, location: Array) -> float:
-            return point.misfit(parts[k].around(location))
+            return point.rescaled_misfit(parts[k].around(location))
 
         train = reduce(add, [part for m, part in enumerate(parts) if m != k])
         return Fold(train, judge, settings.fit_intercept)
 
+    def vary(S: Array) -> bool:
+        return bool(np.trace(S) > STILL * len(S))
+
     folds = [fold(k) for k in range(len(parts))]
-    return [fold for fold in folds if np.trace(fold.S) > STILL * len(fold.S)]
+    held_out = [part.around(fold.location) for part, fold in zip(parts, folds, strict=True)]
+    return [fold for fold, S in zip(folds, held_out, strict=True) if vary(fold.S) and vary(S)]
 
 
 def _row_folds(settings: CovarianceSettings, X: Array) -> list[Fold]:
     """Contiguous folds of signals with gaps; the moments of a fold are those its pilot expects."""
     runs = np.array_split(np.arange(len(X)), min(N_FOLDS, len(X)))
-    return [
-        _row_fold(settings, X[run], rest)
-        for run in runs
-        if _varies(rest := np.delete(X, run, axis=0), settings.fit_intercept)
-    ]
+    halves = [(X[run], np.delete(X, run, axis=0)) for run in runs]
+
+    def usable(test: Array, rest: Array) -> bool:
+        level = node_means(rest) if settings.fit_intercept else np.zeros(X.shape[1])
+        return _varies(rest - level) and _varies(test - level)
+
+    return [_row_fold(settings, test, rest) for test, rest in halves if usable(test, rest)]
 
 
 def _row_fold(settings: CovarianceSettings, test: Array, rest: Array) -> Fold:
     def judge(point: GaussianPoint, location: Array) -> float:
-        return -2.0 * float(log_likelihoods(test, location, point.covariance).mean())
+        return -2.0 * rescaled_log_likelihood(test, location, point.covariance)
 
     train = expected_moments(rest, *_pilot(settings, rest))
     return Fold(train, judge, settings.fit_intercept)
 
 
-def _varies(X: Array, fit_intercept: bool) -> bool:
-    """Whether signals in units of their root mean square differ by more than rounding."""
-    around = X - node_means(X) if fit_intercept else X
-    return bool(np.nansum(np.square(around)) > STILL * np.isfinite(X).sum())
+def _varies(X: Array) -> bool:
+    """Whether signals around their level, in units of their root mean square, exceed rounding."""
+    return bool(np.nansum(np.square(X)) > STILL * np.isfinite(X).sum())
 
 
 def _pilot(settings: CovarianceSettings, X: Array) -> tuple[Array, Array]:
@@ -236,42 +242,57 @@ def _raise_if_stopped(fit: GaussianFit) -> None:
         raise KeyboardInterrupt
 
 
-def _fit(
-    settings: CovarianceSettings, S: Array, n_signals: float, strength: Strength, keeper: Keeper
-) -> GaussianFit:
-    """The fit at a strength, from the likeliest one of a well shrunk moment."""
+def _likeliest(settings: CovarianceSettings, S: Array, n_signals: float) -> GaussianFit:
+    """The point that fits go on from: the likeliest one of a well shrunk moment.
+
+    Fitted well, although it is only a start: penalised fits from a rough one end higher.
+    """
+    keeper = settings.keeper.within("fit")
     kept = keeper.get()
-    fitter = settings.fitter
-    if kept is not None:
-        S = shrunk(S, strength.rho)
-        return fit_at(fitter, S, n_signals, strength, fitter.at(S, kept.arrays["likeliest"]))
     pilot = shrunk(S, PILOT)
+    if kept is not None:
+        return settings.fitter.at(pilot, kept.arrays["likeliest"])
+    fitter = settings.fitter
     likeliest = fitter.likeliest(pilot, fitter.start(pilot, n_signals))
+    if likeliest.status is not Status.INTERRUPTED:
+        keeper.put(Record(arrays={"likeliest": likeliest.x}))
+    return likeliest
+
+
+def _fit(
+    settings: CovarianceSettings,
+    S: Array,
+    n_signals: float,
+    strength: Strength,
+    likeliest: GaussianFit,
+) -> GaussianFit:
+    """The fit at a strength, from the likeliest one."""
     if likeliest.status is Status.INTERRUPTED:
         return likeliest
-    keeper.put(Record(arrays={"likeliest": likeliest.x}))
-    return fit_at(fitter, shrunk(S, strength.rho), n_signals, strength, likeliest)
+    return fit_at(settings.fitter, shrunk(S, strength.rho), n_signals, strength, likeliest)
 
 
 def _expectation_maximisation(
     settings: CovarianceSettings, X: Array, strength: Strength, location: Array, C: Array
-) -> tuple[GaussianFit, Moments]:
+) -> tuple[GaussianFit, Moments, GaussianFit]:
     """Fit what is expected of the missing entries, until that changes nothing.
 
     Just after an expectation, the slope of the fit is that of the likelihood of what was
     observed: once no step is needed there, the residual is that likelihood's own.  The level
-    moves by ``d`` in an expectation, which promises a fall of ``2 d^T C^-1 d``.
+    moves by ``d`` in an expectation, which promises a fall of ``2 d^T C^-1 d``.  The last value
+    is the point that the fit went on from.
     """
     moments = expected_moments(X, location, C)
     S = moments.around(settings.location(moments))
-    fit = _fit(settings, S, moments.count, strength, settings.keeper.within("fit"))
+    likeliest = _likeliest(settings, S, moments.count)
+    fit = _fit(settings, S, moments.count, strength, likeliest)
     for _ in range(EM_ROUNDS):
         if fit.status is not Status.CONVERGED:
-            return fit, moments
+            return fit, moments, likeliest
         fit, moments, residual = _round(settings, X, strength, fit, moments)
         if residual <= settings.fitter.tol:
-            return replace(fit, residual=residual), moments
-    return replace(fit, status=Status.MAX_ITER, residual=residual), moments
+            return replace(fit, residual=residual), moments, likeliest
+    return replace(fit, status=Status.MAX_ITER, residual=residual), moments, likeliest
 
 
 def _round(
@@ -299,6 +320,7 @@ def _finish(
     table: pd.DataFrame | None,
     moments: Moments,
     fit: GaussianFit,
+    likeliest: GaussianFit,
     interrupted: bool,
 ) -> CovarianceFit:
     """The fit that says what is an edge, and everything together."""
@@ -313,17 +335,23 @@ def _finish(
     if status is Status.INTERRUPTED:
         return CovarianceFit(fit, fit, status=status, **found)
     few = moments.count <= settings.fitter.candidates.n_nodes
-    looser = Strength(min(strength.rho, EDGE_SHRINKAGE[few]), max(strength.c, EDGE_PENALTY))
+    looser = Strength(EDGE_SHRINKAGE[few], max(strength.c, EDGE_PENALTY))
     edges = fit
     if looser != strength:
-        edges = _edge_fit(settings, moments.around(location), moments.count, looser, fit)
+        S = moments.around(location)
+        edges = _edge_fit(settings, S, moments.count, looser, likeliest, fit)
         if edges.status is Status.INTERRUPTED:
             edges, status = fit, edges.status
     return CovarianceFit(fit, edges, status=status, **found)
 
 
 def _edge_fit(
-    settings: CovarianceSettings, S: Array, n_signals: float, strength: Strength, fit: GaussianFit
+    settings: CovarianceSettings,
+    S: Array,
+    n_signals: float,
+    strength: Strength,
+    likeliest: GaussianFit,
+    fit: GaussianFit,
 ) -> GaussianFit:
     """The fit that says what is an edge.
 
@@ -332,7 +360,7 @@ def _edge_fit(
     gone on from, if that has none.
     """
     quiet = replace(settings, fitter=replace(settings.fitter, report=None))
-    usual = _fit(quiet, S, n_signals, strength, settings.keeper.within("edges"))
+    usual = _fit(quiet, S, n_signals, strength, likeliest)
     if usual.status is Status.INTERRUPTED or not usual.point.w.max(initial=0.0) > HEAVY:
         return usual
     on_edges = replace(quiet.fitter, candidates=fit.point.problem.candidates)

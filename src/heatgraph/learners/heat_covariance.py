@@ -71,7 +71,7 @@ class HeatCovariance(GaussianModelMixin, HiddenScoreMixin, ReportMixin, Empirica
 
     with ``S_rho = (1 - rho) S + rho tr(S)/N I`` the second moment of the ``M`` signals, a little
     shrunk, and ``se`` the standard errors of the weights.  ``HeatCovariance()`` chooses ``rho``
-    and ``c`` by the likelihood of held-out signals.
+    and ``c`` by the likelihood of held-out signals, whatever their common size.
 
     Parameters
     ----------
@@ -141,7 +141,7 @@ class HeatCovariance(GaussianModelMixin, HiddenScoreMixin, ReportMixin, Empirica
     graph_ : Graph
         The edges that stand out, with the node names of ``X``.  They come from a fit with a
         penalty of three standard errors, or ``penalty`` if that is larger, and almost no
-        shrinkage, which may be other values than those that predict best.  ``graph_.confidence``
+        shrinkage, whatever ``shrinkage`` is.  ``graph_.confidence``
         is one minus the p-value of each edge.
     cut_ : float
         The weight at which ``graph_`` was cut; NaN for "significance".
@@ -150,7 +150,8 @@ class HeatCovariance(GaussianModelMixin, HiddenScoreMixin, ReportMixin, Empirica
     relaxed_ : bool
         Whether the penalty only chose the edges and was then left out.
     selection_ : DataFrame or None
-        What was tried: the held-out log-likelihood per signal.
+        What was tried: the held-out log-likelihood per signal, with the covariance in the scale
+        that fits the held-out signals best.
     objective_ : ndarray
         Its history in the last stage of the fit, the start first, of the signals in units of
         their root mean square.  Without the penalty where ``relaxed_``.  Where entries are

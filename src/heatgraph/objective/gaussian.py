@@ -23,15 +23,28 @@ from numpy.typing import NDArray
 from heatgraph.graph.candidates import CandidateEdges
 from heatgraph.kernels.spectral import HeatKernel, Kernel, Power
 
-__all__ = ["GaussianHeat", "GaussianPoint", "HeatSpectrum", "LogPenalty", "mean_variance"]
+__all__ = [
+    "GaussianHeat",
+    "GaussianPoint",
+    "HeatSpectrum",
+    "InformationProducts",
+    "LogPenalty",
+    "mean_variance",
+]
 
 Array = NDArray[np.float64]
+Ints = NDArray[np.intp]
 
 HEAT = Power(HeatKernel())
 NOISE_FLOOR = 1e-10  # of the mean variance: keeps the covariance invertible in double precision
 HEAVIEST = 50.0  # an edge as heavy, times its scale, makes two nodes one in double precision
 HEAVIEST_SLOW = 1e6  # the same for kernels that fall by a power
 RANK_TOL = 1e-10  # of the largest eigenvalue: smaller ones do not enter the information
+COLUMNS = 32  # of the kernel of the information, which span it: its rank is about ten
+# Parameters between which the information is formed as a matrix.  With more of them, the dozen
+# products of a Newton step cost less than the matrix.
+FEW_PARAMETERS = 200
+PAIRS_AT_ONCE = 2048  # rows of the information computed together: bounds the memory
 LEAST_INFORMATION = 1e-30  # what a coordinate without any is given, to divide by
 
 
@@ -170,9 +183,19 @@ class GaussianPoint:
 
     def misfit(self, S: Array) -> float:
         """``log det C + tr(C^-1 S)`` of another second moment."""
-        return float(
-            np.log(self.f).sum() + (np.einsum("nk,nk->k", self.U, S @ self.U) / self.f).sum()
-        )
+        return float(np.log(self.f).sum()) + self._form(S)
+
+    def rescaled_misfit(self, S: Array) -> float:
+        """The least of ``log det (a C) + tr(C^-1 S) / a`` over ``a > 0``.
+
+        That is ``log det C + N log(tr(C^-1 S) / N) + N``: how well the shape of ``C`` fits.
+        """
+        N = self.lam.size
+        return float(np.log(self.f).sum()) + N * (float(np.log(self._form(S) / N)) + 1.0)
+
+    def _form(self, S: Array) -> float:
+        """``tr(C^-1 S)``."""
+        return float((np.einsum("nk,nk->k", self.U, S @ self.U) / self.f).sum())
 
     @cached_property
     def differences(self) -> Array:
@@ -207,16 +230,64 @@ class GaussianPoint:
             slopes[: self.problem.n_edges] += penalty.slope(self.w)
         return slopes
 
+    @cached_property
+    def kernel(self) -> Array:
+        """``W_kl = F_kl^2 / (f_k f_l)``, (N, N): the information between two modes."""
+        W: Array = np.square(self.differences)
+        W *= self.inverse_products
+        return W
+
     def information(self, d: Array) -> Array:
         """``F d``, with ``F_ef = tr(C^-1 C_e C^-1 C_f)``: the mean Hessian of ``phi``.
 
         ``M / 2`` times ``F`` is the Fisher information of ``M`` signals.
         """
         E = self.problem.n_edges
-        dC = self.differences * (self.U.T @ self.problem.candidates.laplacian(d[:E]) @ self.U)
-        _diagonal(dC)[:] += d[E:] @ self.spectral_slopes
-        dC *= self.inverse_products
-        return self._adjoint(dC)
+        T = self.U.T @ self.problem.candidates.laplacian(d[:E]) @ self.U
+        bend, precision = np.diag(self.differences), 1.0 / np.square(self.f)
+        spectral = d[E:] @ self.spectral_slopes
+        others = self.spectral_slopes @ ((bend * np.diag(T) + spectral) * precision)
+        T *= self.kernel
+        _diagonal(T)[:] += bend * spectral * precision
+        return np.concatenate([self.problem.candidates.adjoint(self.U @ T @ self.U.T), others])
+
+    def information_between(self, some: Ints) -> Array | InformationProducts:
+        """``F`` between some parameters: a matrix, or what multiplies as one does.
+
+        ``some`` are numbers of parameters, ascending.
+        """
+        if some.size > FEW_PARAMETERS:
+            return InformationProducts(self, some)
+        candidates = self.problem.candidates
+        edges, others = np.split(some, [np.searchsorted(some, candidates.n_edges)])
+        pairs = CandidateEdges(candidates.n_nodes, candidates.i[edges], candidates.j[edges])
+        keep = np.append(np.arange(edges.size), others - candidates.n_edges + edges.size)
+        F = self.information_matrix(pairs, pairs)
+        return F if keep.size == len(F) else F[np.ix_(keep, keep)]
+
+    def information_matrix(self, rows: CandidateEdges, columns: CandidateEdges) -> Array:
+        """``F`` of the weights of ``rows`` and all else, against those of ``columns`` and all else.
+
+        (rows + other parameters, columns + other parameters).  With ``a_e = U^T (d_i - d_j)`` the
+        part of two weights is ``sum_kl a_ek a_fk W_kl a_el a_fl``, which is
+        ``sum_r s_r (a_e^T diag(Q_r) a_f)^2``.
+        """
+        A = self.U[rows.i] - self.U[rows.j]
+        B = A if rows is columns else self.U[columns.i] - self.U[columns.j]
+        s, Q = self.curvature_terms
+        between = np.zeros((len(A), len(B)))
+        for first in range(0, len(A), PAIRS_AT_ONCE):
+            some = slice(first, first + PAIRS_AT_ONCE)
+            for s_r, q in zip(s, Q, strict=True):
+                part = (A[some] * q) @ B.T
+                np.square(part, out=part)
+                part *= s_r
+                between[some] += part
+        slopes = self.spectral_slopes / np.square(self.f)
+        bend = np.diag(self.differences)
+        other_rows, other_columns = np.square(A) * bend, np.square(B) * bend
+        others = slopes @ self.spectral_slopes.T
+        return np.block([[between, other_rows @ slopes.T], [slopes @ other_columns.T, others]])
 
     def _adjoint(self, K: Array) -> Array:
         """Slopes in every parameter of a function with slope ``K`` in ``C``, in the eigenbasis."""
@@ -225,19 +296,29 @@ class GaussianPoint:
 
     @cached_property
     def curvature_terms(self) -> tuple[Array, Array]:
-        """``s`` (R,) and ``Q`` (R, N) with ``F_kl^2 / (f_k f_l) = sum_r s_r Q_rk Q_rl``.
+        """``s`` (R,) and ``Q`` (R, N) with ``W_kl = sum_r s_r Q_rk Q_rl``.
 
-        The left side is a smooth function of two eigenvalues, so that about ten terms do.
+        ``W`` is a smooth function of two eigenvalues, so that about ten terms do, and a few of
+        its columns span the others.
         """
-        s, Q = np.linalg.eigh(np.square(self.differences) * self.inverse_products)
+        W, basis = self.kernel, None
+        if len(W) > COLUMNS:
+            some = np.linspace(0.0, len(W) - 1.0, COLUMNS).round().astype(np.intp)
+            basis = np.linalg.qr(W[:, some])[0]
+            small = basis.T @ W @ basis
+            missed = np.abs(basis @ small @ basis.T - W).max()
+            if missed > RANK_TOL * W.max():  # not smooth enough: eigenvalues that are far apart
+                basis = None
+        s, Q = np.linalg.eigh(W if basis is None else small)
         large = np.abs(s) > RANK_TOL * np.abs(s).max()
-        return s[large], Q.T[large]
+        terms: Array = Q.T[large] if basis is None else (basis @ Q[:, large]).T
+        return s[large], terms
 
     @cached_property
     def diagonal(self) -> Array:
         """The diagonal of ``F``.
 
-        With ``a = U^T (d_i - d_j)``, ``F_ee = sum_kl a_k^2 a_l^2 F_kl^2 / (f_k f_l)``, which is
+        With ``a = U^T (d_i - d_j)``, ``F_ee = sum_kl a_k^2 a_l^2 W_kl``, which is
         ``sum_r s_r (a^T diag(Q_r) a)^2``.
         """
         in_w = np.zeros(self.problem.n_edges)
@@ -257,6 +338,20 @@ class GaussianPoint:
     def precision(self) -> Array:
         """``C^-1``."""
         return _symmetric((self.U / self.f) @ self.U.T)
+
+
+@dataclass(frozen=True, eq=False)
+class InformationProducts:
+    """Products with the information between ``some`` parameters of a point."""
+
+    point: GaussianPoint
+    some: Ints
+
+    def __matmul__(self, d: Array) -> Array:
+        whole = np.zeros(self.point.problem.n_parameters)
+        whole[self.some] = d
+        product: Array = self.point.information(whole)[self.some]
+        return product
 
 
 def _diagonal(A: Array) -> Array:

@@ -8,7 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Conditional", "Moments", "condition", "expected_moments", "log_likelihoods"]
+__all__ = [
+    "Conditional",
+    "Moments",
+    "condition",
+    "expected_moments",
+    "log_likelihoods",
+    "rescaled_log_likelihood",
+]
 
 Array = NDArray[np.float64]
 
@@ -93,13 +100,30 @@ def expected_moments(X: Array, location: Array, C: Array) -> Moments:
 
 def log_likelihoods(X: Array, location: Array, C: Array) -> Array:
     """``log N(x_seen; location, C)`` of what was observed of each signal, (M,)."""
-    found = np.empty(len(X))
-    missing = np.isnan(X)
-    patterns, which = np.unique(missing, axis=0, return_inverse=True)
+    size, log_det, form = _densities(X, location, C)
+    found: Array = -0.5 * (size * np.log(2.0 * np.pi) + log_det + form)
+    return found
+
+
+def rescaled_log_likelihood(X: Array, location: Array, C: Array) -> float:
+    """The largest mean of ``log N(x_seen; location, a C)`` over ``a > 0``.
+
+    The best ``a`` is the mean of ``(x - u)^T C^-1 (x - u)`` per entry observed.
+    """
+    size, log_det, form = _densities(X, location, C)
+    a = form.sum() / size.sum()
+    constant = np.log(2.0 * np.pi) + np.log(a) + 1.0
+    return -0.5 * float(constant * size.mean() + log_det.mean())
+
+
+def _densities(X: Array, location: Array, C: Array) -> tuple[Array, Array, Array]:
+    """Of what was observed of each signal: ``n``, ``log det C`` and ``(x - u)^T C^-1 (x - u)``."""
+    size, log_det, form = np.empty((3, len(X)))
+    patterns, which = np.unique(np.isnan(X), axis=0, return_inverse=True)
     for k, pattern in enumerate(patterns):
         rows, o = np.flatnonzero(which.ravel() == k), np.flatnonzero(~pattern)
         root = np.linalg.cholesky(C[np.ix_(o, o)])
         white = np.linalg.solve(root, (X[np.ix_(rows, o)] - location[o]).T)
-        constant = o.size * np.log(2.0 * np.pi) + 2.0 * np.log(np.diag(root)).sum()
-        found[rows] = -0.5 * (constant + np.square(white).sum(axis=0))
-    return found
+        size[rows], log_det[rows] = o.size, 2.0 * np.log(np.diag(root)).sum()
+        form[rows] = np.square(white).sum(axis=0)
+    return size, log_det, form

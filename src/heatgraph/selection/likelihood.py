@@ -52,7 +52,10 @@ class Strength:
 class Fold:
     """Signals to fit, and those that are held out to judge the fit by.
 
-    ``judge`` gives minus twice the mean log-likelihood of the latter, up to a constant.
+    ``judge`` gives minus twice the mean log-likelihood of the latter, up to a constant, with the
+    covariance in the scale that fits them best.  A model is to say how signals hang together;
+    how large those of a stretch of time are differs from the others where tails are heavy or
+    signals few, and would drown everything else.
     """
 
     train: Moments
@@ -70,7 +73,7 @@ class Fold:
 
 @dataclass(eq=False)
 class _Scores:
-    """Scores of strengths on every fold; all fits of a fold start from its pilot."""
+    """Scores of strengths on every fold; a fit starts from that at a strength nearby."""
 
     fitter: GaussianFitter
     folds: Sequence[Fold]
@@ -109,17 +112,27 @@ class _Scores:
         stage = self.keeper.within(f"strength {strength!r}")
         kept = stage.get()
         if kept is None:
-            # A relaxed fit goes on from the penalised one, where that was tried.
-            known = self.points.get(replace(strength, relaxed=False))
-            given = [
-                (strength, pilot, None if known is None else known[k])
-                for k, pilot in enumerate(self.pilots)
-            ]
+            starts = self._starts(replace(strength, relaxed=False))
+            given = [(strength, start) for start in starts]
             found = self._on_folds(_judge_fold, given)
             scores, points = (np.array(part) for part in zip(*found, strict=True))
             kept = Record(arrays={"scores": scores, "x": points})
             stage.put(kept)
         return kept.arrays["scores"], kept.arrays["x"]
+
+    def _starts(self, strength: Strength) -> Array:
+        """Points to start from, one per fold: of the nearest strength tried, else the pilots.
+
+        Without a penalty every weight has to be found anew, so that only fits without one help.
+        """
+        tried = [s for s in self.points if not s.relaxed and (strength.c == 0.0) == (s.c == 0.0)]
+        if not tried:
+            return self.pilots
+
+        def distance(s: Strength) -> tuple[float, float]:
+            return abs(s.c - strength.c), abs(s.rho - strength.rho)
+
+        return self.points[min(tried, key=distance)]
 
     @property
     def best(self) -> Strength:
@@ -148,15 +161,11 @@ def _pilot(fitter: GaussianFitter, fold: Fold) -> Array:
 
 
 def _judge_fold(
-    fitter: GaussianFitter, fold: Fold, strength: Strength, pilot: Array, sparse: Array | None
+    fitter: GaussianFitter, fold: Fold, strength: Strength, start: Array
 ) -> tuple[float, Array]:
     """The score on one fold, and the point before it was relaxed."""
     S, M = shrunk(fold.S, strength.rho), fold.train.count
-    before = replace(strength, relaxed=False)
-    if sparse is None:
-        fit = fit_at(fitter, S, M, before, fitter.at(S, pilot))
-    else:
-        fit = fitter.at(S, sparse)
+    fit = fit_at(fitter, S, M, replace(strength, relaxed=False), fitter.at(S, start))
     x = fit.x
     if strength.relaxed and fit.status is not Status.INTERRUPTED:
         fit = fitter.relaxed(S, fit)

@@ -35,6 +35,7 @@ START_SHRINKAGE = (1e-3, 0.1)  # of the moment whose logarithm is taken: least, 
 START_NOISE = 0.9  # of the smallest eigenvalue of that moment
 SCALE_RATIO = 0.5  # of one scale to the next larger, at the start
 RESTART_NOISE = 0.1  # of the mean variance: a second start for the noise, from above
+RESTART_RATIO = 0.2  # of one scale to the next larger: a start for scales, once edges are chosen
 FLAT = 1e-8  # of the largest information: an edge with less is given this much
 ROUNDS = 2  # of the penalised fit: with standard errors of the start, and with its own
 BETTER = 1e-6  # nats per node: a second start must win by this
@@ -123,19 +124,31 @@ class GaussianFitter:
         return fit
 
     def relaxed(self, S: Array, sparse: GaussianFit) -> GaussianFit:
-        """Stage 3: on the edges that were kept, the noise from where it is and from above."""
+        """Stage 3: on the edges that were kept, from several starts.
+
+        The noise starts from where it is and from above.  Scales start apart too: with every pair
+        a candidate, weights between nodes further apart do what a second scale does, and the fit
+        ends with equal scales.  Equal scales are stationary on any edges, so that a fit does not
+        leave them by itself.
+        """
         keep = np.flatnonzero(sparse.point.w > 0.0)
         some = CandidateEdges(
             self.candidates.n_nodes, self.candidates.i[keep], self.candidates.j[keep]
         )
         fitter = replace(self, candidates=some)
         x = np.concatenate([sparse.x[keep], sparse.x[self.candidates.n_edges :]])
-        fit = fitter.likeliest(S, x)
-        if fit.status is Status.INTERRUPTED:
-            return fit
-        x[-1] = np.log(RESTART_NOISE * mean_variance(S))
-        other = fitter.likeliest(S, x)
-        return other if other.point.value < fit.point.value - BETTER * len(S) else fit
+        starts = [x, _with_noise(x, np.log(RESTART_NOISE * mean_variance(S)))]
+        if self.n_scales > 1:
+            starts.append(_with_scales_apart(x, keep.size, self.n_scales))
+        best: GaussianFit | None = None
+        for start in starts:
+            fit = fitter.likeliest(S, start)
+            if best is None or fit.point.value < best.point.value - BETTER * len(S):
+                best = fit
+            if fit.status is Status.INTERRUPTED:
+                return replace(best, status=Status.INTERRUPTED)
+        assert best is not None
+        return best
 
     def refine(self, fit: GaussianFit, S: Array) -> GaussianFit:
         """Go on from a fit with another moment and the same penalty, on the same edges."""
@@ -158,3 +171,21 @@ class GaussianFitter:
         point = state.point
         assert isinstance(point, GaussianPoint)
         return GaussianFit(point, status, state.residual, state.history)
+
+
+def _with_noise(x: Array, log_sigma2: float) -> Array:
+    moved = x.copy()
+    moved[-1] = log_sigma2
+    return moved
+
+
+def _with_scales_apart(x: Array, n_edges: int, n_scales: int) -> Array:
+    """The same mean scale and the same heat, with scales in constant ratios."""
+    moved = x.copy()
+    ratios = RESTART_RATIO ** np.arange(n_scales - 1, 0, -1)
+    tau = np.append(np.exp(x[n_edges + n_scales : -1]), 1.0)
+    moved[:n_edges] *= tau.mean() / np.append(ratios, 1.0).mean()
+    v = np.exp(x[n_edges : n_edges + n_scales])
+    moved[n_edges : n_edges + n_scales] = np.log(v.mean())
+    moved[n_edges + n_scales : -1] = np.log(ratios)
+    return moved

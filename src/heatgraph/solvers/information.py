@@ -17,8 +17,8 @@ __all__ = ["HEAVY", "edge_tests"]
 
 Array = NDArray[np.float64]
 
-PAIRS_AT_ONCE = 2048  # rows of information computed together: bounds the memory
 HEAVY = 3.0  # times the scale: heat of an edge this heavy is even to exp(-12)
+RATIO_TOL = 0.3  # nats by which a log-likelihood ratio of the surest edges may be off
 AT_BOUND = 10.0  # times the noise floor: a noise below this is at its bound, and no parameter
 
 
@@ -43,7 +43,7 @@ def edge_tests(
     point = on_graph.relaxed(S, start).point if pairs.n_edges else start.point
     kept = CandidateEdges(graph.n_nodes, point.problem.candidates.i, point.problem.candidates.j)
     free = _free(point, S)
-    own = 0.5 * n_signals * _information(point, kept, kept)
+    own = 0.5 * n_signals * point.information_matrix(kept, kept)
     inverse: Array = np.linalg.pinv(own[np.ix_(free, free)], hermitian=True).astype(np.float64)
     errors = np.full(kept.n_edges, np.nan)
     inside = np.flatnonzero(free[: kept.n_edges])
@@ -75,6 +75,7 @@ def _root_of_ratio(
     pairs = fitter.candidates
     without = replace(
         fitter,
+        tol=max(fitter.tol, RATIO_TOL / (n_signals * pairs.n_nodes)),
         candidates=CandidateEdges(
             pairs.n_nodes, np.delete(pairs.i, edge), np.delete(pairs.j, edge)
         ),
@@ -108,34 +109,6 @@ def _free(point: GaussianPoint, S: Array) -> NDArray[np.bool_]:
     return free
 
 
-def _information(point: GaussianPoint, rows: CandidateEdges, columns: CandidateEdges) -> Array:
-    """``tr(C^-1 C_p C^-1 C_q)`` of the weights of ``rows`` and everything, against ``columns``.
-
-    (rows + other parameters, columns + other parameters).  With ``a_e = U^T (d_i - d_j)`` and
-    ``F_kl^2 / (f_k f_l) = sum_r s_r q_rk q_rl`` the part of two weights is
-    ``sum_r s_r (a_e^T diag(q_r) a_f)^2``.
-    """
-    A, B = _spectral(point, rows), _spectral(point, columns)
-    between = np.empty((len(A), len(B)))
-    for first in range(0, len(A), PAIRS_AT_ONCE):
-        some = slice(first, first + PAIRS_AT_ONCE)
-        between[some] = sum(
-            s_r * np.square((A[some] * q) @ B.T)
-            for s_r, q in zip(*point.curvature_terms, strict=True)
-        )
-    slopes = point.spectral_slopes / np.square(point.f)
-    bend = np.diag(point.differences)
-    other_rows, other_columns = np.square(A) * bend, np.square(B) * bend
-    others = slopes @ point.spectral_slopes.T
-    return np.block([[between, other_rows @ slopes.T], [slopes @ other_columns.T, others]])
-
-
-def _spectral(point: GaussianPoint, pairs: CandidateEdges) -> Array:
-    """``U^T (d_i - d_j)`` of each pair, as rows."""
-    rows: Array = point.U[pairs.i] - point.U[pairs.j]
-    return rows
-
-
 def _score(
     point: GaussianPoint,
     S: Array,
@@ -156,6 +129,6 @@ def _score(
     at.__dict__["_eigen"] = (point.lam, point.U)
     slope = -0.5 * n_signals * at.gradient[: pairs.n_edges]
     own = 0.5 * n_signals * at.diagonal[: pairs.n_edges]
-    cross = 0.5 * n_signals * _information(point, pairs, kept)[: pairs.n_edges][:, free]
+    cross = 0.5 * n_signals * point.information_matrix(pairs, kept)[: pairs.n_edges][:, free]
     left = own - np.einsum("pq,qr,pr->p", cross, inverse, cross, optimize=True)
     return slope, np.sqrt(np.maximum(left, 0.0))

@@ -1,10 +1,11 @@
 """Projected Newton steps: minimise a smooth function over a box, with a curvature that is known.
 
-At each iteration the quadratic model ``<g, d> + <d, B d> / 2`` is minimised over the box by
-conjugate gradients on the free coordinates; ``B`` is the curvature (for likelihoods, the Fisher
-information) plus damping times its diagonal.  The damping follows how well the model predicted
-the fall.  Knows no model: a point hands over a value, a gradient, products with the curvature
-and the diagonal of it.
+At each iteration the quadratic model ``<g, d> + <d, B d> / 2`` is minimised over the box, in the
+coordinates that are not held at a bound by the gradient; ``B`` is the curvature (for likelihoods,
+the Fisher information) plus damping times its diagonal.  The damping follows how well the model
+predicted the fall.  Knows no model: a point hands over a value, a gradient, the diagonal of the
+curvature, and the curvature between some coordinates: a matrix, whose faces are solved by
+Cholesky's factors, or only products with it, for conjugate gradients.
 """
 
 from __future__ import annotations
@@ -15,14 +16,18 @@ from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from heatgraph.solvers.result import Status
 
 __all__ = ["NewtonState", "Point", "minimise_box", "promised_fall"]
 
 Array = NDArray[np.float64]
+Ints = NDArray[np.intp]
 
-PRODUCTS = 12  # with the curvature, at the most, for one minimisation of the model
+# With the curvature, at the most, for one minimisation of the model: far from the end and near it.
+PRODUCTS = (12, 30)
+NEAR = 1e-3  # the residual below which the end is near
 MODEL_TOL = 0.2  # the model is minimised to this share of its first projected gradient, or better
 FACE_TOL = 0.3  # conjugate gradients on one face stop at this share of their first residual
 DAMPING = 1e-3  # of the diagonal, at the start
@@ -33,6 +38,12 @@ NOISE = 1e-13  # relative; falls smaller than this are rounding
 # Of the largest curvature: a coordinate with less is given this much, and is damped like one that
 # has this much.
 FLATTEST, LEAST_DAMPED = 1e-20, 1e-6
+
+
+class Curvature(Protocol):
+    """A symmetric matrix, or what multiplies as one does."""
+
+    def __matmul__(self, d: Array, /) -> Array: ...
 
 
 class Point(Protocol):
@@ -46,7 +57,7 @@ class Point(Protocol):
     def gradient(self) -> Array: ...
     @property
     def diagonal(self) -> Array: ...
-    def information(self, d: Array, /) -> Array: ...
+    def information_between(self, some: Ints, /) -> Curvature: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,14 +127,21 @@ def _step(
     """One accepted step; the damping rises until there is one, and None if there is none."""
     point, damping = state.point, state.damping
     x, g, value = point.x, point.gradient, point.value
-    room = _room(x, bounds)
-    tol = min(MODEL_TOL, state.residual**0.25)
+    lower, upper = _room(x, bounds)
+    # Elsewhere the gradient holds a coordinate at its bound.
+    free = np.flatnonzero(((lower < 0.0) | (g < 0.0)) & ((upper > 0.0) | (g > 0.0)))
+    room = lower[free], upper[free]
+    B = point.information_between(free)
+    tol, most = min(MODEL_TOL, state.residual**0.25), PRODUCTS[state.residual < NEAR]
     while damping <= DAMPING_RANGE[1]:
-        d, Bd = _minimise_model(point, damping, room, tol)
-        predicted = float(g @ d) + 0.5 * float(d @ Bd)
+        extra = damping * _curvature(point, LEAST_DAMPED)[free]
+        diagonal = _curvature(point, FLATTEST)[free] + extra
+        step, predicted = _minimise_model(g[free], B, extra, diagonal, room, tol, most)
         if predicted >= -NOISE * abs(value):
             return None
-        trial = at(np.clip(x + d, *bounds))
+        moved = x.copy()
+        moved[free] += step
+        trial = at(np.clip(moved, *bounds))
         with np.errstate(over="ignore", invalid="ignore"):
             ratio = (trial.value - value) / predicted
         if ratio > ACCEPTED:
@@ -156,30 +174,38 @@ def _room(x: Array, bounds: tuple[Array, Array]) -> tuple[Array, Array]:
 
 
 def _minimise_model(
-    point: Point, damping: float, room: tuple[Array, Array], tol: float
-) -> tuple[Array, Array]:
-    """The step ``d`` in ``room`` that about minimises the model, and ``B d``.
+    g: Array,
+    B: Curvature,
+    extra: Array,
+    diagonal: Array,
+    room: tuple[Array, Array],
+    tol: float,
+    most: int,
+) -> tuple[Array, float]:
+    """The step ``d`` in ``room`` that about minimises the model, and the fall it predicts.
 
-    Conjugate gradients on the coordinates that are free; what leaves the room is projected back,
-    with a shorter step where the model would rise; then the free coordinates are found anew.
+    The model is minimised on the coordinates that are free; what leaves the room is projected
+    back, with a shorter step where the model would rise; then the free coordinates are found anew.
     """
     lower, upper = room
-    g, extra = point.gradient, damping * _curvature(point, LEAST_DAMPED)
-    diagonal = _curvature(point, FLATTEST) + extra
+    matrix = B + np.diag(extra) if isinstance(B, np.ndarray) else None
 
     def product(d: Array) -> Array:
-        return point.information(d) + extra * d
+        return B @ d + extra * d if matrix is None else matrix @ d
 
     d, Bd = np.zeros_like(g), np.zeros_like(g)
     used, first = 0, None
-    while used < PRODUCTS:
+    while used < most:
         r = g + Bd
         fall = -float(r @ (np.clip(d - r / diagonal, lower, upper) - d))
         first = fall if first is None else first
         if fall <= tol * tol * first:
             break
         free = ((d > lower) | (r < 0.0)) & ((d < upper) | (r > 0.0))
-        step, B_step, n = _conjugate_gradients(product, r, diagonal, free, d, room, PRODUCTS - used)
+        found_step = None if matrix is None else _solved(matrix, r, free)
+        if found_step is None:
+            found_step = _conjugate_gradients(product, r, diagonal, free, d, room, most - used)
+        step, B_step, n = found_step
         found, B_found, n_more = _projected(product, g, d, Bd, step, B_step, room)
         used += n + n_more
         if found is None:  # projecting spoilt the step: along the gradient the model does fall
@@ -189,7 +215,18 @@ def _minimise_model(
         if found is None:
             break
         d, Bd = found, B_found
-    return d, Bd
+    return d, float(g @ d) + 0.5 * float(d @ Bd)
+
+
+def _solved(B: Array, r: Array, free: NDArray[np.bool_]) -> tuple[Array, Array, int] | None:
+    """Solve ``B x = -r`` on the free coordinates; None where rounding leaves no factor."""
+    x, some = np.zeros_like(r), np.flatnonzero(free)
+    try:
+        factor = cho_factor(B[np.ix_(some, some)], check_finite=False)
+    except LinAlgError:
+        return None
+    x[some] = cho_solve(factor, -r[some], check_finite=False)
+    return x, B @ x, 1
 
 
 def _conjugate_gradients(
