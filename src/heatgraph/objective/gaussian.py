@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -340,15 +341,23 @@ class GaussianPoint:
         return _symmetric((self.U / self.f) @ self.U.T)
 
 
+class HasInformation(Protocol):
+    """A point that multiplies by its information."""
+
+    @property
+    def x(self) -> Array: ...
+    def information(self, d: Array, /) -> Array: ...
+
+
 @dataclass(frozen=True, eq=False)
 class InformationProducts:
     """Products with the information between ``some`` parameters of a point."""
 
-    point: GaussianPoint
+    point: HasInformation
     some: Ints
 
     def __matmul__(self, d: Array) -> Array:
-        whole = np.zeros(self.point.problem.n_parameters)
+        whole = np.zeros_like(self.point.x)
         whole[self.some] = d
         product: Array = self.point.information(whole)[self.some]
         return product

@@ -26,6 +26,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from heatgraph.graph import CandidateEdges
+from heatgraph.objective.gaussian import InformationProducts
 from heatgraph.solvers.projected_newton import NewtonState, minimise_box
 from heatgraph.solvers.result import Monitor, Progress, Status
 
@@ -285,6 +286,9 @@ class _Point:
     @cached_property
     def diagonal(self) -> Array:
         return self.problem.curvature(self.covariance)
+
+    def information_between(self, some: NDArray[np.intp]) -> InformationProducts:
+        return InformationProducts(self, some)
 
     def information(self, d: Array) -> Array:
         """The Hessian, ``D -> C D C``, along ``d``."""
