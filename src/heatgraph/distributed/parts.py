@@ -60,12 +60,14 @@ Array = NDArray[np.float64]
 class Recipe:
     """One step: codes are the sources on ``D``, found under ``number``.
 
-    ``objective`` has the penalty and the atoms; its candidates are not read.
+    ``objective`` has the penalty and the atoms; its candidates are not read.  ``settle`` is
+    whether the codes go on from those of the step before until they are stationary.
     """
 
     number: int
     objective: HeatObjective
     D: Dictionary
+    settle: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -255,6 +257,9 @@ def _code_batch(
     D, objective = recipes[0].D, recipes[0].objective
     first = local.silence(D.n_atoms) if warm is None else thick(warm, D.n_atoms)
     discount = None
+    if tangent is not None and recipes[0].settle:
+        h = local.settle_batch(objective, D, thick(tangent, D.n_atoms))
+        return h, _nothing(D)  # nothing is asked of them yet
     if tangent is not None:
         at = recipes[1]
         discount = local.discount(at.D, thick(tangent, at.D.n_atoms), at.objective.alpha)[0]

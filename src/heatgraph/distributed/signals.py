@@ -11,7 +11,7 @@ import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 from weakref import WeakSet
 
 import numpy as np
@@ -38,6 +38,9 @@ MOST_INLINE = 2**20
 FAN_IN = 8  # parts whose sums one task adds up
 # Bytes of sums that are fetched as they are: to add them up at a worker first takes a round more.
 MOST_FETCHED = 2**23
+# Codes that a worker lost are found again from the last tangents that led to them; where there
+# were more, they may end at another stationary point of their penalty.
+LONGEST = 24
 SUMS_A_PAIR = 32  # bytes: a number for each of two scales, and of one or two stretches of a part
 
 
@@ -56,6 +59,12 @@ class Step:
     def chain(self) -> tuple[Step, ...]:
         """The step and those that lead to its discount."""
         return (self, *(self.before.chain if self.before is not None else ()))
+
+    def cut(self, longest: int) -> Step:
+        """The same step, with no more than so many in its chain."""
+        if longest == 1 or self.before is None:
+            return self if self.before is None else replace(self, before=None)
+        return replace(self, before=self.before.cut(longest - 1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,6 +88,7 @@ class DaskSignals:
     store: str = field(default_factory=lambda: secrets.token_hex(8))
     masked: bool = False
     alive: WeakSet[Step] = field(default_factory=WeakSet)
+    steps_per_tangent: ClassVar[int] = ensemble.STEPS_PER_TANGENT
 
     def silence(self, n_atoms: int) -> None:
         """No step at all."""
@@ -98,6 +108,11 @@ class DaskSignals:
         moments: Moments = self._ask(work.moments_of_part, codes)
         return moments
 
+    def settle(self, objective: HeatObjective, D: Dictionary, codes: Step) -> Step:
+        step = self._step(objective, D, codes, settle=True)
+        self._ask(work.code_part, step, None)
+        return step
+
     def sources(self, codes: Step, n_scales: int) -> Array:
         return np.empty((n_scales, self.n_nodes, 0))
 
@@ -111,7 +126,9 @@ class DaskSignals:
                 f"lam{k}": D.kernel.lam,
                 f"U{k}": D.kernel.U,
                 f"tau{k}": D.tau,
-                f"penalty{k}": np.array([objective.alpha, unit], dtype=np.float64),
+                f"penalty{k}": np.array(
+                    [objective.alpha, unit, step.recipe.settle], dtype=np.float64
+                ),
             }
         return arrays
 
@@ -119,12 +136,12 @@ class DaskSignals:
         step: Step | None = None
         n_steps = sum(name.startswith("lam") for name in arrays)
         for k in reversed(range(n_steps)):
-            alpha, unit = arrays[f"penalty{k}"].tolist()
+            alpha, unit, settle = arrays[f"penalty{k}"].tolist()
             kernel, tau = DenseHeat(arrays[f"lam{k}"], arrays[f"U{k}"]), arrays[f"tau{k}"]
             atoms = ATOMS["unit" if unit else "raw"]
             objective = HeatObjective(_no_candidates(self.n_nodes), alpha, 0.0, atoms)
             D = Dictionary(kernel, tau, kernel.decay(tau), atoms.weights(kernel, tau))
-            step = self._step(objective, D, step)
+            step = self._step(objective, D, step, bool(settle))
         return step
 
     def take(self, which: NDArray[Any]) -> DaskSignals:
@@ -193,10 +210,15 @@ class DaskSignals:
         """Let the workers forget the codes."""
         self.client.run(work.forget, self.store, on_error="ignore")
 
-    def _step(self, objective: HeatObjective, D: Dictionary, before: Step | None) -> Step:
+    def _step(
+        self, objective: HeatObjective, D: Dictionary, before: Step | None, settle: bool = False
+    ) -> Step:
+        if before is not None:
+            before = before.cut(LONGEST)
+            self.alive.add(before)
         bare = replace(objective, candidates=_no_candidates(self.n_nodes))
         # By chance, so that two fits on one cluster do not share a number.
-        recipe = Recipe(secrets.randbits(62), bare, D)
+        recipe = Recipe(secrets.randbits(62), bare, D, settle)
         few = len(self.parts) * D.kernel.U.nbytes <= MOST_INLINE
         step = Step(recipe, recipe if few else self.send(recipe), before)
         self.alive.add(step)

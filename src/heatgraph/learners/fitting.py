@@ -23,7 +23,7 @@ from heatgraph.solvers.certify import Certified
 from heatgraph.solvers.ensemble import Ensemble, Objective, ensemble_of
 from heatgraph.solvers.heat import keep_solution, recall, solve_heat
 from heatgraph.solvers.keeping import FORGETFUL, Keeper, Record
-from heatgraph.solvers.majorise import PENALTIES
+from heatgraph.solvers.majorise import PENALTIES, ROUGH
 from heatgraph.solvers.paper import solve_paper
 from heatgraph.solvers.result import Monitor, Solution, Status, better_of
 from heatgraph.solvers.threads import bounded_blas
@@ -196,7 +196,7 @@ def _first_fit(
     finds the same minimum whatever the caller's.  (Raw atoms have no minimum worth finding.)
     """
 
-    def from_scales(start: Array, name: str) -> Solution:
+    def from_scales(start: Array, name: str, tol: float = p.tol) -> Solution:
         return solve_heat(
             objective,
             ensemble,
@@ -204,14 +204,15 @@ def _first_fit(
             start,
             learn_scales=p.learn_scales,
             max_iter=p.max_iter,
-            tol=p.tol,
+            tol=tol,
             monitor=monitor,
             keeper=keeper.within(name),
         )
 
     usual = first_scales(tau.size)
     if not p.learn_scales or p.atoms is ATOMS["raw"] or np.array_equal(tau, usual):
-        return from_scales(tau, "first")
+        # Under another penalty this fit is no more than a start.
+        return from_scales(tau, "first", p.tol if p.penalty == "l1" else max(p.tol, ROUGH))
     return better_of(partial(from_scales, usual, "first"), partial(from_scales, tau, "second"))
 
 

@@ -148,8 +148,9 @@ class LearnHeat(HiddenScoreMixin, ReportMixin, TransformerMixin, BaseEstimator):
     scales_ : ndarray (n_scales,)
         Ascending; two that met are reported as one.
     sources_ : ndarray (n_signals, n_scales, n_nodes)
-        What each signal diffused from.  For a Dask collection, a Dask array that finds them, a
-        chunk at a time, when it is computed.
+        What each signal diffused from, stationary together with the graph.  :meth:`transform`
+        of the same signals may differ under ``penalty="log"``, see there.  For a Dask collection,
+        a Dask array that finds them, a chunk at a time, when it is computed.
     location_ : ndarray (n_nodes,)
         The level of each node; zeros unless ``fit_intercept``, and zero for a node that was never
         observed.  The residuals at each node have the mean 0, to 1e-6 or so of the size of the
@@ -168,7 +169,8 @@ class LearnHeat(HiddenScoreMixin, ReportMixin, TransformerMixin, BaseEstimator):
         Relative fall of the objective that the gradient over every pair of nodes still promises;
         NaN where only candidates were looked at.
     residual_ : float
-        Relative fall of the objective that the gradient still promises.
+        Relative fall of the objective that the gradient still promises, with the logarithmic
+        penalty itself where that is minimised and not that of a tangent.
     n_iter_ : int
         Iterations of the fit.
     alpha_, beta_ : float
@@ -360,16 +362,35 @@ class LearnHeat(HiddenScoreMixin, ReportMixin, TransformerMixin, BaseEstimator):
             self.graph_, confidence=found[[index[i, j] for i, j in self.graph_.edges]]
         )
 
-    def code(self, X: Any) -> SourceCodes:
-        """The sources of signals on the learned graph, with the duality gap that each reached."""
-        check_is_fitted(self)
-        return self._code(X, self.alpha_)
+    def code(self, X: Any, *, start: Any = None) -> SourceCodes:
+        """The sources of signals on the learned graph, with the duality gap that each reached.
 
-    def _code(self, X: Any, alpha: float) -> SourceCodes:
+        Parameters
+        ----------
+        X : array-like or data frame (n_signals, n_nodes)
+            NaN marks an entry that was not observed.
+        start : ndarray (n_signals, n_scales, n_nodes), optional
+            Sources to go on from.  The logarithmic penalty is not convex: a signal may have
+            several sets of sources that are stationary.  ``code(X, start=sources_)`` of the
+            signals of the fit gives ``sources_`` again; without a start, and in
+            :meth:`transform`, sources are found from none at all, and some signals end at another
+            set.  Needs the array of all pairs, as ``solver="dense"`` has it.
+        """
+        check_is_fitted(self)
+        return self._code(X, self.alpha_, start)
+
+    def _code(self, X: Any, alpha: float, start: Any = None) -> SourceCodes:
         around = check_signals(self, X, reset=False) - self.location_
         unit = unit_of(around)
         signals = Signals.from_missing(around.T / unit)
-        coding = self._model().code(signals, alpha / unit)
+        model = self._model()
+        if start is None:
+            coding = model.code(signals, alpha / unit)
+        else:
+            if not isinstance(model, DenseModel):
+                raise ValueError("start: sources of so large a graph are found from none; omit it.")
+            given = self._as_sources(start).reshape(len(around), -1) / unit
+            coding = model.code(signals, alpha / unit, given)
         energy = signals.energy
         gap = np.divide(coding.gap, energy, out=np.zeros_like(energy), where=energy > 0.0)
         shape = (len(around), self.scales_.size, self.n_features_in_)
@@ -383,10 +404,13 @@ class LearnHeat(HiddenScoreMixin, ReportMixin, TransformerMixin, BaseEstimator):
         )
 
     def transform(self, X: Any) -> Array:
-        """The sources of signals on the learned graph, a row a signal.
+        """The sources of signals on the learned graph, one row per signal.
 
-        Each is the solution of a lasso on the learned dictionary, to a duality gap of 1e-11 of
-        the signal's energy (:meth:`code` states the gap that was reached).
+        They are stationary for the penalty of the fit.  Under ``penalty="l1"`` that makes them the
+        minimum, to a duality gap of 1e-11 of the signal's energy.  The logarithmic penalty has
+        several stationary points for some signals: those of the fit are in ``sources_``, and
+        ``code(X, start=sources_)`` stays with them; this method starts from no sources, as it
+        must for new signals, and may end at others.
 
         Returns
         -------
@@ -402,14 +426,19 @@ class LearnHeat(HiddenScoreMixin, ReportMixin, TransformerMixin, BaseEstimator):
         ``H`` is ``(n_signals, n_scales, n_nodes)``, or as :meth:`transform` gives it.
         """
         check_is_fitted(self)
+        sources = self._as_sources(H)
+        diffused = self._model().synthesis(sources.transpose(1, 2, 0)).T
+        return diffused + self.location_
+
+    def _as_sources(self, H: Any) -> Array:
+        """Sources in either layout as (n_signals, n_scales, n_nodes)."""
         S, N = self.scales_.size, self.n_features_in_
         sources = np.asarray(H, dtype=np.float64)
         if sources.shape[1:] not in ((S, N), (S * N,)):
             raise ValueError(
                 f"H must be (n_signals, {S}, {N}) or (n_signals, {S * N}), got {sources.shape}."
             )
-        diffused = self._model().synthesis(as_sources(sources.reshape(-1, S * N), S)).T
-        return diffused + self.location_
+        return sources.reshape(-1, S, N)
 
     def impute(self, X: Any) -> Any:
         """``X`` with its NaN replaced by what the sources of the observed entries diffuse into.
