@@ -11,7 +11,8 @@ import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from itertools import pairwise
+from typing import Any, ClassVar
 from weakref import WeakSet
 
 import numpy as np
@@ -22,11 +23,8 @@ from heatgraph.distributed.parts import Place, Recipe
 from heatgraph.graph import CandidateEdges
 from heatgraph.kernels.dense import DenseHeat
 from heatgraph.objective.atoms import ATOMS
-from heatgraph.objective.heat import Dictionary, HeatObjective, Moments
+from heatgraph.objective.heat import Dictionary, HeatObjective, Moments, Signals
 from heatgraph.solvers import ensemble
-
-if TYPE_CHECKING:
-    from heatgraph.selection.elsewhere import Draws, Trial
 
 __all__ = ["DaskSignals", "Step"]
 
@@ -172,19 +170,19 @@ class DaskSignals:
     def contrasts(self, candidates: CandidateEdges) -> tuple[Array, float]:
         return ensemble.contrasts_of(self.gram, candidates)
 
-    def error_products(
-        self, folds: NDArray[np.int8], draws: Sequence[Draws], trials: Sequence[Trial], penalty: str
-    ) -> Array:
-        shared = self.send((tuple(draws), penalty))
-        sent = [self.send(trial) for trial in trials]
-        n_rows = 1 + max(trial.row for trial in trials)
-        each = []
-        before = np.zeros(len(draws), dtype=np.intp)  # signals of each fold in earlier parts
-        for piece in np.split(folds, np.cumsum(self.sizes)[:-1]):
-            each.append((self.send(piece), before.tolist(), shared, sent, n_rows))
-            before = before + np.bincount(piece, minlength=len(draws))
-        products: Array = self.total(work.errors_of_part, each)
-        return products
+    def sample(self, which: NDArray[np.intp]) -> Signals:
+        """Some signals, by their numbers in ascending order, in memory."""
+        begins = np.cumsum([0, *self.sizes])
+        places = self._places()
+        tasks = []
+        for k, (begin, end) in enumerate(pairwise(begins.tolist())):
+            here = which[(which >= begin) & (which < end)] - begin
+            if here.size:
+                tasks.append(self._task(work.some_of_part, k, places[k], here))
+        found = _result(tasks)
+        masks = [part.observed for part in found if part.observed is not None]
+        X = np.hstack([part.X for part in found])
+        return Signals(X, np.hstack(masks) if masks else None)
 
     def total(self, function: Callable[..., Any], each: Sequence[tuple[Any, ...]]) -> Any:
         """The sum over the parts of a function of each, of its place and further arguments."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
@@ -16,6 +16,7 @@ from heatgraph.learners.hidden import node_means
 from heatgraph.learners.validation import over_square, power_of_two, unit_of
 from heatgraph.objective.gaussian import GaussianPoint
 from heatgraph.objective.moments import Moments, expected_moments, log_likelihoods
+from heatgraph.selection.folds import Split, make_folds
 from heatgraph.selection.likelihood import PILOT, Fold, Strength, choose_strength, fit_at
 from heatgraph.solvers.gaussian import GaussianFit, GaussianFitter, shrunk
 from heatgraph.solvers.information import HEAVY
@@ -54,6 +55,12 @@ class CovarianceSettings:
     n_jobs: int = 1
     tried: Callable[[int, int], None] | None = None
     keeper: Keeper = FORGETFUL
+    cv: Any = None
+    groups: Any = None
+
+    def splits(self, X: Array) -> Sequence[Split]:
+        """The signals (M, N) to fit and those held out, contiguous unless asked otherwise."""
+        return make_folds(X, self.cv, self.groups).splits if len(X) > 1 else ()
 
     def location(self, moments: Moments) -> Array:
         return moments.mean if self.fit_intercept else np.zeros_like(moments.mean)
@@ -123,7 +130,8 @@ def fit_rows(settings: CovarianceSettings, X: Array) -> CovarianceFit:
     """Fit signals (M, N) in memory; NaN was not observed."""
     parts = np.array_split(X, min(N_FOLDS, len(X)))
     if not np.isnan(X).any():
-        return fit_moments(settings, [Moments.of(part) for part in parts])
+        sums = [Moments.of(part) for part in parts]
+        return fit_moments(settings, sums, folds=lambda: _complete_folds(settings, X))
     strength, table, interrupted = _choose(settings, len(parts), lambda: _row_folds(settings, X))
     location, C = _pilot(settings, X)
     fit, moments = _expectation_maximisation(settings, X, strength, location, C)
@@ -131,13 +139,19 @@ def fit_rows(settings: CovarianceSettings, X: Array) -> CovarianceFit:
 
 
 def fit_moments(
-    settings: CovarianceSettings, parts: Sequence[Moments], strength: Strength | None = None
+    settings: CovarianceSettings,
+    parts: Sequence[Moments],
+    strength: Strength | None = None,
+    folds: Callable[[], list[Fold]] | None = None,
 ) -> CovarianceFit:
-    """Fit the sum of moments, each of which is held out in turn where the strength is chosen."""
+    """Fit the sum of moments, each of which is held out in turn where the strength is chosen.
+
+    ``folds`` are others to choose it by.
+    """
     table, interrupted = None, False
     if strength is None:
         strength, table, interrupted = _choose(
-            settings, len(parts), lambda: _moment_folds(settings, parts)
+            settings, len(parts), folds or (lambda: _moment_folds(settings, parts))
         )
     moments = reduce(add, parts)
     S = moments.around(settings.location(moments))
@@ -174,24 +188,36 @@ def _nearest(settings: CovarianceSettings, strength: Strength) -> Strength:
 
 
 def _moment_folds(settings: CovarianceSettings, parts: Sequence[Moments]) -> list[Fold]:
-    def fold(k: int) -> Fold:
-        def judge(point: GaussianPoint, location: Array) -> float:
-            return point.misfit(parts[k].around(location))
+    return _usable(
+        _moment_fold(settings, reduce(add, [part for m, part in enumerate(parts) if m != k]), test)
+        for k, test in enumerate(parts)
+    )
 
-        train = reduce(add, [part for m, part in enumerate(parts) if m != k])
-        return Fold(train, judge, settings.fit_intercept)
 
-    folds = [fold(k) for k in range(len(parts))]
+def _complete_folds(settings: CovarianceSettings, X: Array) -> list[Fold]:
+    return _usable(
+        _moment_fold(settings, Moments.of(X[split.train]), Moments.of(X[split.test]))
+        for split in settings.splits(X)
+    )
+
+
+def _moment_fold(settings: CovarianceSettings, train: Moments, test: Moments) -> Fold:
+    def judge(point: GaussianPoint, location: Array) -> float:
+        return point.misfit(test.around(location))
+
+    return Fold(train, judge, settings.fit_intercept)
+
+
+def _usable(folds: Iterable[Fold]) -> list[Fold]:
     return [fold for fold in folds if np.trace(fold.S) > STILL * len(fold.S)]
 
 
 def _row_folds(settings: CovarianceSettings, X: Array) -> list[Fold]:
-    """Contiguous folds of signals with gaps; the moments of a fold are those its pilot expects."""
-    runs = np.array_split(np.arange(len(X)), min(N_FOLDS, len(X)))
+    """Folds of signals with missing entries; the moments of one are those its pilot expects."""
     return [
-        _row_fold(settings, X[run], rest)
-        for run in runs
-        if _varies(rest := np.delete(X, run, axis=0), settings.fit_intercept)
+        _row_fold(settings, X[split.test], X[split.train])
+        for split in settings.splits(X)
+        if _varies(X[split.train], settings.fit_intercept)
     ]
 
 

@@ -135,6 +135,14 @@ class LearnHeat(HiddenScoreMixin, ReportMixin, TransformerMixin, BaseEstimator):
     positive : bool
         Whether sources cannot be negative, as for a tracer that is released or heat that is only
         ever added.  Needs ``solver="dense"`` and signals in memory.
+    cv : int or splitter, optional
+        How signals are held out where parameters are chosen: the number of folds, 3 unless given,
+        or a splitter of scikit-learn.  Folds are drawn at random, but where consecutive rows are
+        correlated, as those of a time series, they are contiguous blocks with a gap.
+    warm_start : bool
+        Whether a further ``fit`` of the same signals goes on from the last one, with the
+        parameters that it chose: after ``max_iter`` was met and raised, or after Ctrl-C.  A
+        ``checkpoint`` goes on in the same way.
 
     Attributes
     ----------
@@ -181,6 +189,12 @@ class LearnHeat(HiddenScoreMixin, ReportMixin, TransformerMixin, BaseEstimator):
     stretches_ : DataFrame or None
         What the scales of that choice were then multiplied with, and the multiples ``coding`` of
         alpha that hidden entries were predicted with.
+    held_out_ : HeldOutScore or None
+        The share of the variance of hidden entries, around the node means, that what was chosen
+        predicts of held-out signals, beside that of ``LedoitWolf``, a Gaussian without a graph.
+    chosen_at_end_ : tuple of str
+        What was chosen at the end of what was tried.  A smallest alpha or beta is natural where
+        there is little noise; of a largest one the fit warns.
     predicting_alpha_ : float
         The penalty with which :meth:`impute` and :meth:`score` find sources: ``alpha_``, or
         less where that was seen to predict better.
@@ -226,6 +240,8 @@ class LearnHeat(HiddenScoreMixin, ReportMixin, TransformerMixin, BaseEstimator):
         n_bootstrap: int = 0,
         fit_intercept: bool = False,
         positive: bool = False,
+        cv: Any = None,
+        warm_start: bool = False,
     ) -> None:
         self.n_scales = n_scales
         self.alpha = alpha
@@ -248,8 +264,12 @@ class LearnHeat(HiddenScoreMixin, ReportMixin, TransformerMixin, BaseEstimator):
         self.n_bootstrap = n_bootstrap
         self.fit_intercept = fit_intercept
         self.positive = positive
+        self.cv = cv
+        self.warm_start = warm_start
 
-    def fit(self, X: Any, y: Any = None, *, monitor: Monitor | None = None) -> Self:
+    def fit(
+        self, X: Any, y: Any = None, groups: Any = None, *, monitor: Monitor | None = None
+    ) -> Self:
         """Learn the graph, the scales and the sources.
 
         Parameters
@@ -259,6 +279,8 @@ class LearnHeat(HiddenScoreMixin, ReportMixin, TransformerMixin, BaseEstimator):
             Signals of a Dask collection stay in their chunks, with the workers of the client that
             is there; the result is that of the same signals in memory.
         y : ignored
+        groups : array-like (n_signals,), optional
+            Signals of one group are held out together where parameters are chosen.
         monitor : callable, optional
             Called with a :class:`~heatgraph.solvers.result.Progress` after every iteration; a
             KeyboardInterrupt from it, or Ctrl-C, ends the fit with the best so far.  (While the
@@ -268,7 +290,7 @@ class LearnHeat(HiddenScoreMixin, ReportMixin, TransformerMixin, BaseEstimator):
             belongs = {}
             if self.checkpoint is not None:
                 belongs = fingerprint(self, given.content, given.names)
-            parameters = resolve(self, given.signals, given.unit, given.names, given.dtype)
+            parameters = resolve(self, given.signals, given.unit, given.names, given.dtype, groups)
             n_bootstrap = int(check_number("n_bootstrap", self.n_bootstrap, integer=True))
             if isinstance(self.cut, str):
                 check_choice("cut", self.cut, ("auto", *CUTS))
@@ -283,15 +305,33 @@ class LearnHeat(HiddenScoreMixin, ReportMixin, TransformerMixin, BaseEstimator):
             with kept_in(self.checkpoint, belongs) as keeper, threads:
                 with watch_fit(self.verbose, monitor, given.unit * given.unit) as watch:
                     fit = fit_heat(
-                        parameters, watch.step, watch.tried, beta_is_free=free, keeper=keeper
+                        parameters,
+                        watch.step,
+                        watch.tried,
+                        beta_is_free=free,
+                        keeper=keeper,
+                        earlier=self._earlier(given),
                     )
                     fit, steady = self._steady(parameters, fit, keeper)
                 self._store(parameters, fit, given, steady)
+                if self.warm_start:
+                    self._last = fit, given.signals
                 if n_bootstrap and self.status_ is not Status.INTERRUPTED:
                     self._measure_confidence(parameters, fit, n_bootstrap, keeper)
         warn_of_status(self)
         warn_of_fit(self, parameters, fit, given.names)
         return self
+
+    def _earlier(self, given: Intake) -> Fit | None:
+        """The last fit, if it is to be gone on from and was of the same signals."""
+        fit, signals = getattr(self, "_last", (None, None))
+        if not self.warm_start or fit is None:
+            return None
+        here = given.signals
+        if not isinstance(signals, np.ndarray) or not isinstance(here, np.ndarray):
+            return None
+        same: Fit | None = fit if np.array_equal(signals, here, equal_nan=True) else None
+        return same
 
     def _steady(self, p: HeatParameters, fit: Fit, keeper: Keeper) -> tuple[Fit, Array]:
         """The weights that say which pairs are edges: the mean of a few fits, where it can be.
@@ -334,11 +374,14 @@ class LearnHeat(HiddenScoreMixin, ReportMixin, TransformerMixin, BaseEstimator):
         self.n_iter_ = solution.n_iter
         self.alpha_ = fit.objective.alpha * unit
         self.beta_ = per_square(fit.objective.beta, unit)
-        self.selection_ = self.stretches_ = None
+        self.selection_ = self.stretches_ = self.held_out_ = None
+        self.chosen_at_end_: tuple[str, ...] = ()
         self.predicting_alpha_ = self.alpha_
         if fit.choice is not None:
             self.selection_ = _in_units(fit.choice.table, unit)
             self.predicting_alpha_ = fit.choice.coding * self.alpha_
+            self.held_out_ = fit.choice.held_out
+            self.chosen_at_end_ = fit.choice.ends
             if fit.choice.stretches is not None:
                 self.stretches_ = _in_units(fit.choice.stretches, unit)
 

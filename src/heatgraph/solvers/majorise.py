@@ -99,7 +99,8 @@ def refine_log(
     The history goes on from that of the l1 fit: it is that of the majoriser, which never rises,
     neither within a round nor from one to the next; its last value is the objective's own, and so
     is the residual.  ``max_iter`` counts the iterations of all; once it is reached, the sources
-    are found and no more.
+    are found and no more.  A fit to be compared with others, of a ``tol`` of `ROUGH` or more, ends
+    without a last look at its sources.
     """
     ensemble = ensemble_of(signals, n_threads)
     stage = _Stage(objective, ensemble, keeper.within("rounds"))
@@ -110,7 +111,7 @@ def refine_log(
         done = solution.n_iter
         try:
             if done >= max_iter and not settled:
-                solution, settled = stage.settled(solution), True
+                solution, settled = stage.settled(solution) if tol < ROUGH else solution, True
             D = objective.dictionary(solution.w, solution.tau)
             discount, above = ensemble.discount(D, solution.codes, objective.alpha)
             following = solve_heat(
@@ -141,7 +142,7 @@ def refine_log(
             if still and (settled or solution.status is not Status.CONVERGED):
                 break
             settled = still and solution.residual <= tol
-            if settled:
+            if settled and tol < ROUGH:
                 solution = stage.settled(solution)
             stage.keep(solution, history, k, settled)
         except KeyboardInterrupt:
