@@ -186,16 +186,16 @@ class TestRounds:
 
 
 def test_a_round_without_iterations_still_states_its_value():
-    """From a stationary graph the rounds only find the sources anew."""
+    """With so large a tolerance the graph stays, and only the sources are found anew."""
     objective, signals = make_objective(), make_signals()
     start = first_fit(objective, signals, max_iter=0, tol=1e3)
     solution = refined(objective, signals, start, tol=1e3)
     assert (start.n_iter, solution.n_iter) == (0, 0)
     value = log_objective(objective, signals, solution.w, solution.tau, solution.H)
     assert solution.objective == pytest.approx([value], rel=1e-10)
-    D = objective.dictionary(solution.w, solution.tau)
-    codes = code_log(D, signals, objective.alpha).h
-    assert solution.codes == pytest.approx(codes, abs=1e-5)
+    before = log_objective(objective, signals, start.w, start.tau, start.H)
+    assert np.array_equal(solution.w, start.w)
+    assert value < before
 
 
 @pytest.mark.parametrize("max_iter", [1, 5, 60])
