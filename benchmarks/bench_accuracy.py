@@ -37,6 +37,8 @@ SEEDS = range(10)
 COLUMNS = [f"{kind.upper()} {noise}" for noise in NOISES for kind in MODELS]
 PAPER = [table[kind, "heat"].f_measure for table in TABLES.values() for kind in MODELS]
 DESIGN = range(1000, 1012)
+# Nodes and signals of the part `growth`.
+SIZES = ((20, 100), (50, 250), (100, 500), (200, 1000), (48, 4000))
 STARTS = ((0.1, 0.2), (1.0, 3.0), (2.0, 6.0), (5.0, 20.0))
 
 
@@ -234,12 +236,38 @@ def neighbours() -> None:
     row("by the mean over three alphas", (np.mean([r[1] for r in c]) for c in table.values()))
 
 
+def growth() -> None:
+    """Time of LearnHeat() in fits of given parameters, and in seconds, on one graph per size."""
+    print(f"\n{'nodes':>6} {'signals':>8} {'F':>6} {'whole, s':>9} {'one fit, s':>11} {'ratio':>6}")
+    for n_nodes, n_signals in SIZES:
+        graph = make_graph("er", n_nodes, random_state=0, p=4.0 / n_nodes)
+        n_sources = max(3, 3 * n_nodes // 20)
+        X, _ = make_heat_signals(
+            graph, MODELS["er"], n_signals, n_sources=n_sources, noise_std=0.02, random_state=0
+        )
+        LearnHeat(n_scales=1, tol=1.0).fit(X[:20])  # what is compiled is not part of the time
+        start = time.process_time()
+        model = LearnHeat().fit(X)
+        whole = time.process_time() - start
+        start = time.process_time()
+        LearnHeat(alpha=model.alpha_, beta=model.beta_).fit(X)
+        single = time.process_time() - start
+        f = edge_scores(graph, model.graph_).f_measure
+        print(
+            f"{n_nodes:>6} {n_signals:>8} {f:>6.3f} {whole:>9.1f} {single:>11.2f} "
+            f"{whole / single:>6.1f}",
+            flush=True,
+        )
+
+
 def noise() -> None:
     said = [white_noise(seed) for seed in range(5)]
     print(f"\nwhite noise: the fit says that it predicts nothing in {sum(said)} of {len(said)}")
 
 
-PARTS = {f.__name__: f for f in (recovery, oracle, starts, gaps, noise, cuts, vote, neighbours)}
+PARTS = {
+    f.__name__: f for f in (recovery, growth, oracle, starts, gaps, noise, cuts, vote, neighbours)
+}
 
 
 def main() -> None:

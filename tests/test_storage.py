@@ -211,7 +211,7 @@ def test_files_of_before_models_were_compared(model, whole, signals):
 def test_comparisons_that_lie(whole, comparison):
     path, members = whole
     rewrite(path, edit_header(members, lambda header: header.update(comparison=comparison)))
-    with pytest.raises(ValueError, match="its comparison of models does not hold sparse"):
+    with pytest.raises(ValueError, match="its comparison does not hold sparse"):
         load_model(path)
 
 

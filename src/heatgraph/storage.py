@@ -34,6 +34,7 @@ from heatgraph.learners import (
 )
 from heatgraph.learners.large_covariance import set_operators
 from heatgraph.objective.atoms import ATOMS
+from heatgraph.selection.scores import HeldOutScore
 from heatgraph.solvers.majorise import PENALTIES
 from heatgraph.solvers.result import Status
 
@@ -310,7 +311,9 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> None:
             key: _number(type_(getattr(model, key))) for key, type_ in kind.numbers.items()
         },
         "tables": {key: _encode_table(getattr(model, key)) for key in kind.tables},
-        "comparison": _encode_comparison(getattr(model, "comparison_", None)),
+        "comparison": _encode_scores(getattr(model, "comparison_", None)),
+        "held_out": _encode_scores(getattr(model, "held_out_", None)),
+        "chosen_at_end": list(getattr(model, "chosen_at_end_", ())),
         "n_nodes": model.graph_.n_nodes,
         "names": _plain_names(model.graph_.names),
         "feature_names": None if feature_names is None else list(map(str, feature_names)),
@@ -465,21 +468,26 @@ def _decode_table(name: str, columns: Any) -> pd.DataFrame | None:
     return frame.astype({key: float for key in frame.columns if frame[key].isna().any()})
 
 
-def _encode_comparison(comparison: ModelComparison | None) -> dict[str, float | str] | None:
-    if comparison is None:
+def _encode_scores(scores: Any) -> dict[str, float | str] | None:
+    """A dataclass of numbers, or None."""
+    if scores is None:
         return None
-    return {key: _number(value) for key, value in asdict(comparison).items()}
+    return {key: _number(value) for key, value in asdict(scores).items()}
 
 
-def _decode_comparison(numbers: Any) -> ModelComparison | None:
+def _decode_scores(name: str, kind: type[Any], numbers: Any) -> Any:
     if numbers is None:
         return None
-    known = [part.name for part in fields(ModelComparison)]
+    known = [part.name for part in fields(kind)]
     if not isinstance(numbers, dict) or set(numbers) != set(known):
-        raise ValueError(f"its comparison of models does not hold {', '.join(known)}")
-    return ModelComparison(
-        **{name: _read_number("comparison_", numbers[name], float) for name in known}
-    )
+        raise ValueError(f"its {name} does not hold {', '.join(known)}")
+    return kind(**{key: _read_number(f"{name}_", numbers[key], float) for key in known})
+
+
+def _decode_ends(ends: Any) -> tuple[str, ...]:
+    if not isinstance(ends, list) or not all(isinstance(end, str) for end in ends):
+        raise ValueError("its chosen_at_end is not a list of names")
+    return tuple(ends)
 
 
 def _expected(header: dict[str, Any]) -> dict[str, tuple[str, int]]:
@@ -536,7 +544,11 @@ def _assemble(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Any:
     for name in kind.tables:
         setattr(model, name, _decode_table(name, header.get("tables", {}).get(name)))
     if kind.compared:
-        model.comparison_ = _decode_comparison(header.get("comparison"))
+        comparison = header.get("comparison")
+        model.comparison_ = _decode_scores("comparison", ModelComparison, comparison)
+    if isinstance(model, LearnHeat):
+        model.held_out_ = _decode_scores("held_out", HeldOutScore, header.get("held_out"))
+        model.chosen_at_end_ = _decode_ends(header.get("chosen_at_end", []))
     model.status_ = _read_status(header["status"])
     model.n_features_in_ = n_nodes
     _set_feature_names(model, header.get("feature_names"), n_nodes)

@@ -12,7 +12,6 @@ import pytest
 
 from heatgraph.graph import Graph
 from heatgraph.learners import HeatCovariance, LearnHeat
-from heatgraph.selection.penalties import n_stretching
 from heatgraph.storage import load_model
 
 PENALTIES = ("--alpha", 0.05, "--beta", 0.05)  # to choose them takes seconds
@@ -355,26 +354,28 @@ class TestCheckpoint:
         from heatgraph.selection import penalties
 
         checkpoint, output = tmp_path / "fit", tmp_path / "result"
-        walk, walked = penalties.walk_path, []
+        fit, fitted = penalties._fit_part, []
 
         def stopped(*args):
-            if walked:
+            if len(fitted) == 4:
                 raise KeyboardInterrupt
-            walked.append(walk(*args))
-            return walked[-1]
+            fitted.append(fit(*args))
+            return fitted[-1]
 
         given = ("learn", signals, "-o", output, "--checkpoint", checkpoint, "--beta", 0.1)
-        monkeypatch.setattr(penalties, "walk_path", stopped)
+        monkeypatch.setattr(penalties, "_fit_part", stopped)
         done = run(*given, code=130)
         assert f"{checkpoint} is kept: the same command goes on from there" in done.stderr
         assert "nothing was written" not in done.stderr
         assert not output.exists()
-        walked[:] = []
+        first = fitted[:3]
+        monkeypatch.setattr(penalties, "_fit_part", fit)
+        recalled, recall = [], penalties._recalled
         monkeypatch.setattr(
-            penalties, "walk_path", lambda *args: walked.append(args) or walk(*args)
+            penalties, "_recalled", lambda *args: recalled.append(args) or recall(*args)
         )
         run(*given)
-        assert len(walked) == 2 + n_stretching(3, False)  # of the three paths; then the scales
+        assert len(recalled) == len(first)  # the folds of the point that was finished
         assert not checkpoint.exists()
 
     def test_of_another_fit_is_refused(self, run, refused, signals, tmp_path, monkeypatch):

@@ -15,7 +15,6 @@ from sklearn.covariance import LedoitWolf
 import heatgraph
 from heatgraph import GeneralizedLaplacian, Graph, SmoothGraph
 from heatgraph.comparison import Comparison, MethodResult
-from heatgraph.comparison.folds import contiguous_folds, contiguous_halves
 from heatgraph.comparison.methods import GRAPH_ONLY, METHODS, NO_GRAPH, chosen_methods
 from heatgraph.comparison.table import share_missed
 from heatgraph.datasets import make_graph, make_heat_signals
@@ -202,13 +201,6 @@ def test_which_methods():
     assert set(chosen_methods(None, True)) == set(METHODS)
     assert list(chosen_methods(["ggl", SmoothGraph()], False)) == ["GGL", "SmoothGraph", "mean"]
     assert set(NO_GRAPH) <= set(METHODS)
-
-
-def test_folds_are_blocks():
-    folds = contiguous_folds(10, 3)
-    assert [test.tolist() for _, test in folds] == [[0, 1, 2, 3], [4, 5, 6], [7, 8, 9]]
-    assert all(sorted([*fit, *test]) == list(range(10)) for fit, test in folds)
-    assert [half.tolist() for half in contiguous_halves(5)] == [[0, 1, 2], [3, 4]]
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,8 +15,6 @@ from heatgraph.distributed.rows import Chunk, Stream
 from heatgraph.graph import CandidateEdges
 from heatgraph.objective.atoms import ATOMS
 from heatgraph.objective.heat import HeatObjective, Signals
-from heatgraph.selection.elsewhere import Draws, choose_elsewhere, error_products
-from heatgraph.selection.penalties import Grid, choose, units_of
 from heatgraph.solvers import ensemble
 from heatgraph.solvers.ensemble import LocalSignals
 
@@ -168,93 +165,16 @@ def test_facts_do_not_depend_on_the_chunks(rng):
     assert work.facts_of(np.array([[np.inf, 1.0]])).n_infinite == 1
 
 
-@pytest.mark.parametrize("seed", [0, 1])
-def test_draws_are_those_of_the_generator(seed):
-    one, other = np.random.default_rng(seed), np.random.default_rng(seed)
-    for rng in (one, other):
-        rng.permutation(101)  # leaves half a number behind
-    whole, draws = one.random((N, M)), Draws.next(other, N, M)
-    assert np.array_equal(draws.columns(0, M), whole)
-    assert np.array_equal(draws.columns(5, 7), whole[:, 5:12])
-    assert np.array_equal(one.integers(0, 50, 9), other.integers(0, 50, 9))
-    with pytest.raises(ValueError, match="random_state must be"):
-        Draws.next(np.random.Generator(np.random.MT19937(0)), N, M)
-
-
-@dataclass(frozen=True, eq=False)
-class Divided(LocalSignals):
-    """Signals in memory that answer as if they were elsewhere."""
-
-    is_small: bool = False
-
-    @property
-    def n_nodes(self) -> int:
-        return self.signals.X.shape[0]
-
-    @property
-    def total_energy(self) -> float:
-        return float(self.signals.energy.sum())
-
-    def take(self, which: Any) -> LocalSignals:
-        return LocalSignals(self.signals.take(which))
-
-    def each_whole(self, function, each):
-        return (function(self.signals, *arguments) for arguments in each)
-
-    def error_products(self, folds, draws, trials, penalty):
-        n_rows = 1 + max(trial.row for trial in trials)
-        columns = [d.columns(0, d.n_signals) for d in draws]
-        n_turns = draws[0].n_turns
-        return error_products(self.signals, folds, columns, trials, n_rows, penalty, n_turns)
-
-
-@pytest.mark.parametrize("is_small", [False, True])
-def test_the_choice_by_sums_is_the_choice_by_signals(signals, is_small):
-    w = np.full(OBJECTIVE.candidates.n_edges, OBJECTIVE.total / OBJECTIVE.candidates.n_edges)
-    a, b = units_of(signals)
-    assert units_of(Divided(signals)) == pytest.approx((a, b), rel=1e-14)
-    grid = Grid((0.4 * a, 0.1 * a), (8e-3 * b, 1e-3 * b), (np.array([1.5]),))
-    settings = {"penalty": "log", "learn_scales": True}
-    rngs = np.random.default_rng(3), np.random.default_rng(3)
-    here = choose(OBJECTIVE, signals, w, grid, rng=rngs[0], **settings)
-    told = []
-    there = choose_elsewhere(
-        OBJECTIVE,
-        Divided(signals, is_small=is_small),
-        w,
-        grid,
-        rng=rngs[1],
-        report=lambda done, of: told.append((done, of)),
-        **settings,
-    )
-    assert (here.alpha, here.beta, here.n_scales) == (there.alpha, there.beta, there.n_scales)
-    assert there.missed == pytest.approx(here.missed, rel=1e-10)
-    assert there.standard_error == pytest.approx(here.standard_error, rel=1e-7)
-    np.testing.assert_allclose(there.table, here.table, rtol=1e-6)
-    if is_small:
-        assert (there.missed, there.standard_error) == (here.missed, here.standard_error)
-        assert there.table.equals(here.table)
-    assert told[-1] == (6, 6)
-    assert rngs[0].random() == rngs[1].random()
-
-
-def test_errors_of_a_part_do_not_depend_on_the_parts(signals, rng):
-    w = np.full(OBJECTIVE.candidates.n_edges, OBJECTIVE.total / OBJECTIVE.candidates.n_edges)
-    from heatgraph.selection.elsewhere import Trial
-
-    trials = [Trial(k % 2, k // 2, OBJECTIVE, w, np.array([1.0 + k])) for k in range(4)]
-    folds = rng.integers(0, 2, M).astype(np.int8)
-    draws = [Draws.next(rng, N, int((folds == k).sum()), 3) for k in range(2)]
-    whole = Divided(signals).error_products(folds, draws, trials, "log")
-    shared, cut = (draws, "log"), 9  # three batches, and four
-    first = signals.take(np.arange(cut)), folds[:cut], [0, 0]
-    before = np.bincount(folds[:cut], minlength=2).tolist()
-    second = signals.take(np.arange(cut, M)), folds[cut:], before
-    parts = [
-        work.errors_of_part(part, place(k, 3 * k, 7), *more, shared, trials, 2)
-        for k, (part, *more) in enumerate((first, second))
-    ]
-    np.testing.assert_allclose(work.join(parts).value, whole, rtol=1e-10, atol=1e-14)
+@pytest.mark.parametrize("missing", [False, True])
+def test_some_signals_of_a_part(signals, rng, missing):
+    X = np.where(rng.random(signals.X.shape) < 0.2 * missing, np.nan, signals.X)
+    part = Signals.from_missing(X)
+    which = np.array([0, 3, 4, 11, M - 1])
+    some = work.some_of_part(part, place(0, 0), which)
+    assert np.array_equal(some.X, part.X[:, which])
+    assert (some.observed is not None) == missing
+    if missing:
+        assert np.array_equal(some.observed, part.observed[:, which])
 
 
 def test_parts_give_the_bits_of_the_signals_in_memory(signals):

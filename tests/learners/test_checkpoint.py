@@ -114,25 +114,26 @@ class TestResumes:
         assert killed > 3
         assert_same_bits(model, whole)
 
-    @pytest.mark.parametrize("dying", [3, 10])  # of the paths to alpha, and of those to the scales
-    def test_the_choice_of_parameters_by_finished_paths(self, signals, path, monkeypatch, dying):
+    @pytest.mark.parametrize("dying", [5, 16])  # on the way to alpha, and to the scales
+    def test_the_choice_of_parameters_by_finished_points(self, signals, path, monkeypatch, dying):
         settings = {"beta": 0.05, "n_scales": 1, "tol": 1e-3}
-        whole = LearnHeat(**settings).fit(signals)
-        walked = penalties.walk_path
-        walks = []
+        fit, calls = penalties._fit_part, []
 
         def one_dies(*args):
-            walks.append(args)
-            if len(walks) == dying:
+            calls.append(args)
+            if len(calls) == dying:
                 raise Killed
-            return walked(*args)
+            return fit(*args)
 
-        monkeypatch.setattr(penalties, "walk_path", one_dies)
+        whole = LearnHeat(**settings).fit(signals)
+        points = len(whole.selection_) + len(whole.stretches_) // len(penalties.CODINGS)
+        monkeypatch.setattr(penalties, "_fit_part", one_dies)
         model = LearnHeat(**settings, checkpoint=path)
         with pytest.raises(Killed):
             model.fit(signals)
         model.fit(signals)
-        assert len(walks) == 1 + penalties.FOLDS + penalties.n_stretching(len(signals), False)
+        finished = (dying - 1) // 3
+        assert len(calls) == dying + 3 * (points - finished)
         assert_same_bits(model, whole)
         assert model.selection_.equals(whole.selection_)
         assert model.stretches_.equals(whole.stretches_)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import warnings
 from copy import copy, deepcopy
+from typing import ClassVar
 
 import joblib
 import numpy as np
@@ -23,7 +25,9 @@ from heatgraph.learners import fitting
 from heatgraph.learners.intake import Intake
 from heatgraph.learners.learn_heat import _merge_scales
 from heatgraph.metrics import edge_scores
-from heatgraph.selection.penalties import ALPHAS, BETAS
+from heatgraph.objective.heat import Signals
+from heatgraph.selection.masked import hide_entries
+from heatgraph.selection.penalties import ALPHAS, BETAS, HIDDEN_SHARE
 from heatgraph.solvers.result import Solution, Status
 
 N, M = 8, 40
@@ -153,7 +157,8 @@ class TestFit:
 
     def test_what_was_tried_is_listed(self, chosen):
         table = chosen.selection_
-        assert len(table) == len(ALPHAS) * len(BETAS)
+        assert 3 <= len(table) <= len(ALPHAS) + len(BETAS)  # one parameter at a time
+        assert not table.duplicated(["alpha", "beta"]).any()
         assert table["missed"].between(0.0, 1.0).all()
         row = table[(table["alpha"] == chosen.alpha_)].sort_values("missed").iloc[0]
         assert chosen.scales_[0] >= 0.99 * row["scale1"]
@@ -272,6 +277,16 @@ class TestCoding:
         assert codes.sources.shape == (M, 1, N)
         assert (codes.gap <= 1e-9).all()
         assert np.array_equal(model.transform(signals), codes.sources.reshape(M, N))
+
+    def test_sources_of_the_fit_are_found_again_from_themselves(self, signals):
+        """From none at all, some signals end at other stationary sources, which is documented."""
+        two = LearnHeat(alpha=0.01, beta=0.01).fit(signals)
+        again = two.code(signals, start=two.sources_).sources
+        assert again == pytest.approx(two.sources_, abs=1e-8 * np.abs(two.sources_).max())
+        flat = two.code(signals, start=two.sources_.reshape(M, -1)).sources
+        assert np.array_equal(flat, again)
+        with pytest.raises(ValueError, match="H must be"):
+            two.code(signals, start=two.sources_[:, :1])
 
     def test_both_layouts_diffuse_alike(self, signals):
         two = LearnHeat(alpha=0.01, beta=0.01).fit(signals)
@@ -642,7 +657,12 @@ class TestEdges:
         learned = LearnHeat(n_scales=1, candidates=candidates).fit(signals)
         around = [
             LearnHeat(
-                n_scales=1, alpha=c * learned.alpha_, beta=learned.beta_, candidates=candidates
+                n_scales=1,
+                scales=learned.scales_,
+                learn_scales=False,
+                alpha=c * learned.alpha_,
+                beta=learned.beta_,
+                candidates=candidates,
             ).fit(signals)
             for c in (0.5, 2.0)
         ]
@@ -688,8 +708,8 @@ class TestEdges:
         assert np.array_equal(learned.graph_.edges, model.graph_.edges)
 
     def test_confidence_in_a_number_of_edges(self, signals):
-        learned = LearnHeat(**GIVEN, n_edges=20, n_bootstrap=4).fit(signals)
-        assert learned.graph_.confidence.shape == (20,)
+        learned = LearnHeat(**GIVEN, n_edges=15, n_bootstrap=4).fit(signals)
+        assert learned.graph_.confidence.shape == (15,)
         assert learned.graph_.confidence.min() < learned.graph_.confidence.max()
 
     def test_confidence_in_no_edges(self, signals):
@@ -1048,3 +1068,89 @@ def test_nothing_works_before_a_fit(method):
 def test_signals_on_other_nodes_are_refused(model, method):
     with pytest.raises(ValueError, match=f"4 features, but LearnHeat is expecting {N}"):
         getattr(model, method)(SQUARE)
+
+
+class TestGoesOn:
+    SETTINGS: ClassVar = {"alpha": 0.02, "beta": 0.01, "n_scales": 2, "random_state": 0}
+
+    def short(self, signals, **options):
+        with pytest.warns(ConvergenceWarning, match="raise `max_iter`"):
+            return LearnHeat(**self.SETTINGS, max_iter=25, **options).fit(signals)
+
+    @pytest.mark.parametrize("penalty", ["log", "l1"])
+    def test_a_larger_limit_continues(self, signals, penalty):
+        model = self.short(signals, warm_start=True, penalty=penalty)
+        seen = []
+        value = model.objective_[-1]
+        model.set_params(max_iter=2000).fit(signals, monitor=lambda s: seen.append(s.objective))
+        assert model.status_ == "converged"
+        assert model.n_iter_ > 25
+        assert seen[0] <= value * (1.0 + 1e-9)
+        assert model.objective_[-1] < value
+
+    def test_a_checkpoint_continues(self, signals, tmp_path):
+        model = self.short(signals, checkpoint=tmp_path / "fit")
+        value = model.objective_[-1]
+        seen = []
+        again = LearnHeat(**self.SETTINGS, checkpoint=tmp_path / "fit")
+        again.fit(signals, monitor=lambda step: seen.append(step.objective))
+        assert again.status_ == "converged"
+        assert seen[0] <= value * (1.0 + 1e-9)
+
+    def test_other_signals_start_over(self, signals):
+        model = self.short(signals, warm_start=True)
+        model.set_params(max_iter=2000).fit(2.0 * signals[::2])
+        fresh = LearnHeat(**self.SETTINGS).fit(2.0 * signals[::2])
+        assert np.array_equal(model.laplacian_, fresh.laplacian_)
+
+    def test_what_was_chosen_is_kept(self, signals):
+        model = LearnHeat(n_scales=1, warm_start=True, max_iter=3)
+        with pytest.warns(ConvergenceWarning):
+            model.fit(signals)
+        alpha, tried = model.alpha_, model.selection_
+        model.set_params(max_iter=2000).fit(signals)
+        assert model.alpha_ == alpha
+        assert model.selection_.equals(tried)
+        assert model.status_ == "converged"
+
+
+def brute_force_lasso(D, x, prices, observed):
+    """The minimiser of ``||x - D h||^2 + <prices, |h|>`` over all patterns of signs."""
+    D, x = D[observed], x[observed]
+    best, value = np.zeros(D.shape[1]), float(x @ x)
+    for signs in itertools.product((-1.0, 0.0, 1.0), repeat=D.shape[1]):
+        s = np.array(signs)
+        on = s != 0.0
+        if not on.any() or on.sum() > len(x):
+            continue
+        h = np.zeros(D.shape[1])
+        G = D[:, on].T @ D[:, on]
+        h[on] = np.linalg.solve(G, D[:, on].T @ x - 0.5 * prices[on] * s[on])
+        if (h[on] * s[on] <= 0.0).any():
+            continue
+        here = np.sum((x - D @ h) ** 2) + prices @ np.abs(h)
+        if here < value:
+            best, value = h, here
+    return best
+
+
+def test_transform_impute_and_score_are_those_of_brute_force(rng):
+    graph = make_graph("ring", 5, random_state=0)
+    X, _ = make_heat_signals(graph, (1.5,), 30, n_sources=1, noise_std=0.02, random_state=0)
+    model = LearnHeat(n_scales=1, alpha=0.05, beta=0.01, penalty="l1").fit(X)
+    new, _ = make_heat_signals(graph, (1.5,), 6, n_sources=1, noise_std=0.02, random_state=1)
+    lam, U = np.linalg.eigh(model.laplacian_)
+    D = (U * np.exp(-model.scales_[0] * lam)) @ U.T
+    prices = model.alpha_ * np.linalg.norm(D, axis=0)
+    everything = np.ones(5, dtype=bool)
+    expected = np.array([brute_force_lasso(D, x, prices, everything) for x in new])
+    assert model.transform(new) == pytest.approx(expected, abs=1e-7)
+    part = hide_entries(Signals(new.T), HIDDEN_SHARE, np.random.default_rng(0))
+    hidden = part.hidden.T
+    guess = np.array(
+        [D @ brute_force_lasso(D, x, prices, ~gone) for x, gone in zip(new, hidden, strict=True)]
+    )
+    filled = model.impute(np.where(hidden, np.nan, new))
+    assert filled[hidden] == pytest.approx(guess[hidden], abs=1e-7)
+    share = 1.0 - np.sum((guess - new)[hidden] ** 2) / np.sum(new[hidden] ** 2)
+    assert model.score(new) == pytest.approx(share, abs=1e-6)

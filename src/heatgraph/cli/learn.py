@@ -304,9 +304,11 @@ def _chosen(model: Any) -> dict[str, Any]:
         if isinstance(model.sources_, np.ndarray):
             n_sources = np.count_nonzero(model.sources_)
             chosen["sources_per_signal"] = float(n_sources / len(model.sources_))
-        if model.selection_ is not None:
-            tried = model.selection_ if model.stretches_ is None else model.stretches_
-            chosen["predicted"] = 1.0 - float(tried["missed"].min())
+        score = getattr(model, "held_out_", None)  # a model read from a file has none
+        if score is not None:
+            chosen["predicted"] = score.predicted
+            chosen["predicted_by_ledoit_wolf"] = score.ledoit_wolf
+            chosen["chosen_at_end"] = list(model.chosen_at_end_)
     return chosen
 
 
@@ -325,8 +327,8 @@ def human(model: Any, table: SignalTable | ClusterTable) -> list[Any]:
     predicted = ""
     if "predicted" in facts:
         predicted = (
-            f" They predict {max(facts['predicted'], 0.0):.0%} of what was hidden of held-out "
-            "signals."
+            f" They predict {facts['predicted']:.0%} of the variance of hidden entries of held-out "
+            f"signals; LedoitWolf, without a graph, {facts['predicted_by_ledoit_wolf']:.0%}."
         )
     return [
         f"Learned a graph of {counted(facts['n_nodes'], 'node')} and "

@@ -17,13 +17,13 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from sklearn.base import clone
 
-from heatgraph.comparison.folds import contiguous_folds, contiguous_halves
 from heatgraph.comparison.methods import NO_GRAPH, NodeMeans, chosen_methods
 from heatgraph.comparison.table import Comparison, MethodResult, share_missed
 from heatgraph.graph import Graph
 from heatgraph.learners.hidden import hidden_errors, which_hidden
 from heatgraph.learners.validation import check_number, check_signals, node_names, unit_of
 from heatgraph.metrics import average_precision, edge_scores
+from heatgraph.selection.folds import make_folds
 from heatgraph.solvers.result import Status
 
 __all__ = ["compare"]
@@ -149,7 +149,7 @@ class _Task:
         if truth is not None and (not isinstance(truth, Graph) or truth.n_nodes != rows.shape[1]):
             raise ValueError(f"truth must be a Graph on the {rows.shape[1]} columns of X.")
         hidden = which_hidden(rows, np.random.default_rng(seed))
-        folds = contiguous_folds(len(rows), n_folds)
+        folds = [(split.train, split.test) for split in make_folds(rows, n_folds).splits]
         unit, total = unit_of(rows), np.zeros(len(rows))
         for fit, test in folds:
             means = NodeMeans().fit(rows[fit])
@@ -164,7 +164,9 @@ class _Task:
 
     def judge(self, name: str, estimator: Any, n_jobs: int | None, advance: Advance) -> _Judged:
         """All fits of a method; an error that a fit raises becomes the reason of the row."""
-        parts: list[tuple[Any, Any]] = [(half, None) for half in contiguous_halves(len(self.X))]
+        parts: list[tuple[Any, Any]] = [
+            (half, None) for half in np.array_split(np.arange(len(self.X)), 2)
+        ]
         # The fit that is timed comes last: what is compiled is compiled by then.
         parts += [*self.folds, (np.arange(len(self.X)), None)]
         model = clone(estimator)

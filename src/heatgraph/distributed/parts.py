@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import repeat
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,9 +28,6 @@ from heatgraph.objective.heat import Dictionary, HeatObjective, Moments, Signals
 from heatgraph.solvers import ensemble
 from heatgraph.solvers.ensemble import LocalSignals, above_tangent, energy_of, tree_sum
 
-if TYPE_CHECKING:
-    from heatgraph.selection.elsewhere import Draws, Trial
-
 __all__ = [
     "Facts",
     "Place",
@@ -39,7 +36,6 @@ __all__ = [
     "add",
     "code_part",
     "energy_of",
-    "errors_of_part",
     "facts_of",
     "facts_of_rows",
     "forget",
@@ -49,6 +45,7 @@ __all__ = [
     "moments_of_part",
     "on_whole",
     "same",
+    "some_of_part",
     "sources_of_part",
     "sum_over",
 ]
@@ -60,12 +57,14 @@ Array = NDArray[np.float64]
 class Recipe:
     """One step: codes are the sources on ``D``, found under ``number``.
 
-    ``objective`` has the penalty and the atoms; its candidates are not read.
+    ``objective`` has the penalty and the atoms; its candidates are not read.  ``settle`` is
+    whether the codes go on from those of the step before until they are stationary.
     """
 
     number: int
     objective: HeatObjective
     D: Dictionary
+    settle: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -255,6 +254,9 @@ def _code_batch(
     D, objective = recipes[0].D, recipes[0].objective
     first = local.silence(D.n_atoms) if warm is None else thick(warm, D.n_atoms)
     discount = None
+    if tangent is not None and recipes[0].settle:
+        h = local.settle_batch(objective, D, thick(tangent, D.n_atoms))
+        return h, _nothing(D)  # nothing is asked of them yet
     if tangent is not None:
         at = recipes[1]
         discount = local.discount(at.D, thick(tangent, at.D.n_atoms), at.objective.alpha)[0]
@@ -355,6 +357,18 @@ def moments_of_part(
     return part.sum_up(moments(), _nothing(at.D))
 
 
+def some_of_part(source: Source, place: Place, which: NDArray[np.intp]) -> Signals:
+    """Some signals of a part, by their numbers within it, in memory."""
+    found, first = [], 0
+    for signals, _ in batches(source, place.batch):
+        last = first + signals.X.shape[1]
+        found.append(signals.take(which[(which >= first) & (which < last)] - first))
+        first = last
+    masks = [part.observed for part in found]
+    observed = None if masks[0] is None else np.hstack([m for m in masks if m is not None])
+    return Signals(np.hstack([part.X for part in found]), observed)
+
+
 def sources_of_part(
     rows: Any, unit: float, masked: bool, recipes: Sequence[Recipe], scale_of: NDArray[np.intp]
 ) -> Array:
@@ -377,35 +391,3 @@ def sources_of_part(
         first += len(H)
     sources *= unit
     return sources
-
-
-def errors_of_part(
-    source: Source,
-    place: Place,
-    folds: NDArray[np.int8],
-    before: Sequence[int],
-    shared: tuple[Sequence[Draws], str],
-    trials: Sequence[Trial],
-    n_rows: int,
-) -> Sums:
-    """The products of the errors of a part's signals, see :mod:`heatgraph.selection.elsewhere`.
-
-    ``before`` counts the signals of each fold in the parts before this one.
-    """
-    # Here, because it brings pandas along, and a worker that only fits has no use for that.
-    from heatgraph.selection.elsewhere import error_products
-
-    draws, penalty = shared
-
-    def products() -> Iterator[Array]:
-        first, start = np.array(before), 0
-        for batch, _ in batches(source, place.batch):
-            some = folds[start : start + batch.X.shape[1]]
-            counts = np.bincount(some, minlength=len(draws))
-            columns = [
-                d.columns(int(a), int(n)) for d, a, n in zip(draws, first, counts, strict=True)
-            ]
-            yield error_products(batch, some, columns, trials, n_rows, penalty, draws[0].n_turns)
-            first, start = first + counts, start + some.size
-
-    return place.sum_up(products())

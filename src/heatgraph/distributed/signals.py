@@ -11,7 +11,8 @@ import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from itertools import pairwise
+from typing import Any, ClassVar
 from weakref import WeakSet
 
 import numpy as np
@@ -22,11 +23,8 @@ from heatgraph.distributed.parts import Place, Recipe
 from heatgraph.graph import CandidateEdges
 from heatgraph.kernels.dense import DenseHeat
 from heatgraph.objective.atoms import ATOMS
-from heatgraph.objective.heat import Dictionary, HeatObjective, Moments
+from heatgraph.objective.heat import Dictionary, HeatObjective, Moments, Signals
 from heatgraph.solvers import ensemble
-
-if TYPE_CHECKING:
-    from heatgraph.selection.elsewhere import Draws, Trial
 
 __all__ = ["DaskSignals", "Step"]
 
@@ -38,6 +36,9 @@ MOST_INLINE = 2**20
 FAN_IN = 8  # parts whose sums one task adds up
 # Bytes of sums that are fetched as they are: to add them up at a worker first takes a round more.
 MOST_FETCHED = 2**23
+# Codes that a worker lost are found again from the last tangents that led to them; where there
+# were more, they may end at another stationary point of their penalty.
+LONGEST = 24
 SUMS_A_PAIR = 32  # bytes: a number for each of two scales, and of one or two stretches of a part
 
 
@@ -56,6 +57,12 @@ class Step:
     def chain(self) -> tuple[Step, ...]:
         """The step and those that lead to its discount."""
         return (self, *(self.before.chain if self.before is not None else ()))
+
+    def cut(self, longest: int) -> Step:
+        """The same step, with no more than so many in its chain."""
+        if longest == 1 or self.before is None:
+            return self if self.before is None else replace(self, before=None)
+        return replace(self, before=self.before.cut(longest - 1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,6 +86,7 @@ class DaskSignals:
     store: str = field(default_factory=lambda: secrets.token_hex(8))
     masked: bool = False
     alive: WeakSet[Step] = field(default_factory=WeakSet)
+    steps_per_tangent: ClassVar[int] = ensemble.STEPS_PER_TANGENT
 
     def silence(self, n_atoms: int) -> None:
         """No step at all."""
@@ -98,6 +106,11 @@ class DaskSignals:
         moments: Moments = self._ask(work.moments_of_part, codes)
         return moments
 
+    def settle(self, objective: HeatObjective, D: Dictionary, codes: Step) -> Step:
+        step = self._step(objective, D, codes, settle=True)
+        self._ask(work.code_part, step, None)
+        return step
+
     def sources(self, codes: Step, n_scales: int) -> Array:
         return np.empty((n_scales, self.n_nodes, 0))
 
@@ -111,7 +124,9 @@ class DaskSignals:
                 f"lam{k}": D.kernel.lam,
                 f"U{k}": D.kernel.U,
                 f"tau{k}": D.tau,
-                f"penalty{k}": np.array([objective.alpha, unit], dtype=np.float64),
+                f"penalty{k}": np.array(
+                    [objective.alpha, unit, step.recipe.settle], dtype=np.float64
+                ),
             }
         return arrays
 
@@ -119,12 +134,12 @@ class DaskSignals:
         step: Step | None = None
         n_steps = sum(name.startswith("lam") for name in arrays)
         for k in reversed(range(n_steps)):
-            alpha, unit = arrays[f"penalty{k}"].tolist()
+            alpha, unit, settle = arrays[f"penalty{k}"].tolist()
             kernel, tau = DenseHeat(arrays[f"lam{k}"], arrays[f"U{k}"]), arrays[f"tau{k}"]
             atoms = ATOMS["unit" if unit else "raw"]
             objective = HeatObjective(_no_candidates(self.n_nodes), alpha, 0.0, atoms)
             D = Dictionary(kernel, tau, kernel.decay(tau), atoms.weights(kernel, tau))
-            step = self._step(objective, D, step)
+            step = self._step(objective, D, step, bool(settle))
         return step
 
     def take(self, which: NDArray[Any]) -> DaskSignals:
@@ -155,19 +170,19 @@ class DaskSignals:
     def contrasts(self, candidates: CandidateEdges) -> tuple[Array, float]:
         return ensemble.contrasts_of(self.gram, candidates)
 
-    def error_products(
-        self, folds: NDArray[np.int8], draws: Sequence[Draws], trials: Sequence[Trial], penalty: str
-    ) -> Array:
-        shared = self.send((tuple(draws), penalty))
-        sent = [self.send(trial) for trial in trials]
-        n_rows = 1 + max(trial.row for trial in trials)
-        each = []
-        before = np.zeros(len(draws), dtype=np.intp)  # signals of each fold in earlier parts
-        for piece in np.split(folds, np.cumsum(self.sizes)[:-1]):
-            each.append((self.send(piece), before.tolist(), shared, sent, n_rows))
-            before = before + np.bincount(piece, minlength=len(draws))
-        products: Array = self.total(work.errors_of_part, each)
-        return products
+    def sample(self, which: NDArray[np.intp]) -> Signals:
+        """Some signals, by their numbers in ascending order, in memory."""
+        begins = np.cumsum([0, *self.sizes])
+        places = self._places()
+        tasks = []
+        for k, (begin, end) in enumerate(pairwise(begins.tolist())):
+            here = which[(which >= begin) & (which < end)] - begin
+            if here.size:
+                tasks.append(self._task(work.some_of_part, k, places[k], here))
+        found = _result(tasks)
+        masks = [part.observed for part in found if part.observed is not None]
+        X = np.hstack([part.X for part in found])
+        return Signals(X, np.hstack(masks) if masks else None)
 
     def total(self, function: Callable[..., Any], each: Sequence[tuple[Any, ...]]) -> Any:
         """The sum over the parts of a function of each, of its place and further arguments."""
@@ -193,10 +208,15 @@ class DaskSignals:
         """Let the workers forget the codes."""
         self.client.run(work.forget, self.store, on_error="ignore")
 
-    def _step(self, objective: HeatObjective, D: Dictionary, before: Step | None) -> Step:
+    def _step(
+        self, objective: HeatObjective, D: Dictionary, before: Step | None, settle: bool = False
+    ) -> Step:
+        if before is not None:
+            before = before.cut(LONGEST)
+            self.alive.add(before)
         bare = replace(objective, candidates=_no_candidates(self.n_nodes))
         # By chance, so that two fits on one cluster do not share a number.
-        recipe = Recipe(secrets.randbits(62), bare, D)
+        recipe = Recipe(secrets.randbits(62), bare, D, settle)
         few = len(self.parts) * D.kernel.U.nbytes <= MOST_INLINE
         step = Step(recipe, recipe if few else self.send(recipe), before)
         self.alive.add(step)

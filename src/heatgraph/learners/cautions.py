@@ -35,13 +35,22 @@ def warn_of_fit(estimator: Any, p: HeatParameters, fit: Fit, names: Names) -> No
             stacklevel=3,
         )
     elif fit.choice is not None and not fit.choice.predicts:
-        nothing = "the mean of their node" if p.model.fit_intercept else "zero"
+        nothing = "the mean of their node" if p.model.fit_intercept else "zero or node means"
         warnings.warn(
             f"LearnHeat: no parameters predict hidden entries better than {nothing} does, so these "
             "signals show no diffusion on a graph; do not trust graph_.",
             UserWarning,
             stacklevel=3,
         )
+    if fit.choice is not None and fit.choice.predicts:
+        far = [end for end in fit.choice.ends if end.startswith("largest")]
+        if far:
+            warnings.warn(
+                f"LearnHeat: chosen at the end of what is tried: {', '.join(far)}.  What lies "
+                "beyond may predict better; pass a number, or other scales.",
+                UserWarning,
+                stacklevel=3,
+            )
     if isinstance(p.signals, Signals):
         (_warn_of_location if p.model.fit_intercept else _warn_of_level)(p.signals, fit)
     if fit.large is not None:

@@ -35,8 +35,8 @@ EVERY = 30.0  # seconds between two writes
 DTYPES = "<f8 <i8 <i4 |b1"
 LONGEST = 60  # characters of a parameter that a message quotes
 MEMBER, MEMBER_NAME = b"PK\x03\x04", 30  # how a member of an .npz begins, and where its name does
-# What a fit may be given anew without computing anything else.
-IRRELEVANT = ("checkpoint", "n_jobs", "verbose")
+# What a fit may be given anew; with a larger max_iter it goes on from where the limit was met.
+IRRELEVANT = ("checkpoint", "max_iter", "n_jobs", "verbose", "warm_start")
 
 
 class Checkpoint:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,7 @@ from heatgraph.learners.validation import (
     node_names,
     unit_of,
 )
+from heatgraph.selection.folds import Split, make_folds
 from heatgraph.solvers.result import Status
 
 __all__ = ["MODELS", "SHARED", "choose_model", "estimator_of", "learn", "stage_files"]
@@ -51,7 +53,8 @@ def learn(
     X: Any,
     *,
     model: str = "auto",
-    cv: int = 3,
+    cv: Any = 3,
+    groups: Any = None,
     random_state: int | None = None,
     n_jobs: int | None = None,
     verbose: int = 0,
@@ -73,8 +76,11 @@ def learn(
         blocks.  Of a Dask collection, the first 2000 signals are compared on.
     model : {"auto", "sparse", "gaussian"}
         "sparse" or "gaussian" fits that model, without a comparison.
-    cv : int
-        Number of folds.
+    cv : int or splitter
+        Number of folds, contiguous and with a gap where consecutive signals are correlated; or a
+        splitter of scikit-learn.
+    groups : array-like (n_signals,), optional
+        Signals of one group are held out together.
     random_state : int, optional
         Seed of the hidden entries, and of ``LearnHeat``.  None repeats, too.
     n_jobs : int, optional
@@ -103,16 +109,19 @@ def learn(
     ('HeatCovariance', 8)
     """
     given = {"random_state": random_state, "n_jobs": n_jobs, "verbose": verbose, **parameters}
-    found = choose_model(X, model, cv, given)
+    found = choose_model(X, model, cv, given, groups)
     if verbose and found.comparison_ is not None:
         Console(stderr=True).print(str(found.comparison_), highlight=False, soft_wrap=True)
     return found
 
 
-def choose_model(X: Any, model: str, cv: int, parameters: dict[str, Any]) -> Any:
+def choose_model(
+    X: Any, model: str, cv: Any, parameters: dict[str, Any], groups: Any = None
+) -> Any:
     """:func:`learn`, without a word."""
     check_choice("model", model, ("auto", *MODELS))
-    n_folds = int(check_number("cv", cv, minimum=2, integer=True))
+    if not hasattr(cv, "get_n_splits"):
+        check_number("cv", cv, minimum=2, integer=True)
     if model == "auto":
         foreign = sorted(set(parameters) - set(SHARED))
         if foreign:
@@ -121,8 +130,8 @@ def choose_model(X: Any, model: str, cv: int, parameters: dict[str, Any]) -> Any
             raise ValueError(f"{foreign[0]} is no parameter that both models have{which}.")
         model = _only_model(X)
     if model != "auto":
-        return estimator_of(model, X, parameters).fit(X)
-    return _Comparing(X, n_folds, parameters).run()
+        return estimator_of(model, X, parameters).fit(X, groups=groups)
+    return _Comparing(X, cv, groups, parameters).run()
 
 
 def estimator_of(model: str, X: Any, parameters: dict[str, Any]) -> Any:
@@ -207,14 +216,15 @@ class _Comparing:
     """Both models on the same folds, and the better one on all signals."""
 
     X: Any
-    n_folds: int
+    cv: Any
+    groups: Any
     parameters: dict[str, Any]
 
     def run(self) -> Any:
         fallback = self._whole("gaussian")  # seconds, where the sparse model takes minutes
         if fallback.status_ is Status.INTERRUPTED:
             return fallback
-        held_out = _HeldOut.of(self.X, self.n_folds, self.parameters)
+        held_out = _HeldOut.of(self.X, self.cv, self.groups, self.parameters)
         gaussian = total = sparse = None
         try:
             gaussian, total = held_out.errors("gaussian", self._estimator("gaussian"))
@@ -254,7 +264,7 @@ class _Comparing:
     def _whole(self, model: str) -> Any:
         estimator = estimator_of(model, self.X, self.parameters)
         with stage(f"{model} model, all signals"):
-            return _keeping(estimator, model).fit(self.X)
+            return _keeping(estimator, model).fit(self.X, groups=self.groups)
 
 
 @dataclass(frozen=True, eq=False)
@@ -264,10 +274,10 @@ class _HeldOut:
     signals: Any
     observations: Array
     hidden: NDArray[np.bool_]
-    folds: list[NDArray[np.intp]]
+    folds: Sequence[Split]
 
     @classmethod
-    def of(cls, X: Any, n_folds: int, parameters: dict[str, Any]) -> _HeldOut:
+    def of(cls, X: Any, cv: Any, groups: Any, parameters: dict[str, Any]) -> _HeldOut:
         signals = X
         if is_dask(X):
             names = node_names(X)
@@ -276,8 +286,7 @@ class _HeldOut:
         observations = check_signals(HeatCovariance(), signals, reset=True)
         seed = parameters.get("random_state")
         hidden = which_hidden(observations, np.random.default_rng(0 if seed is None else seed))
-        folds = np.array_split(np.arange(len(observations)), min(n_folds, len(observations)))
-        return cls(signals, observations, hidden, folds)
+        return cls(signals, observations, hidden, make_folds(observations, cv, groups).splits)
 
     def errors(
         self, name: str, estimator: Any, against: Array | None = None
@@ -289,8 +298,8 @@ class _HeldOut:
         """
         M, unit = len(self.observations), unit_of(self.observations)
         error, total = np.full(M, np.nan), np.full(M, np.nan)
-        for k, held_out in enumerate(self.folds):
-            rest = np.setdiff1d(np.arange(M), held_out)
+        for k, split in enumerate(self.folds):
+            rest, held_out = split.train, split.test
             fold = _keeping(clone(estimator), f"{name}-fold{k + 1}")
             with warnings.catch_warnings(), stage(f"{name} model, fold {k + 1}/{len(self.folds)}"):
                 warnings.simplefilter("ignore")

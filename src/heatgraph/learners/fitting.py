@@ -17,13 +17,13 @@ from heatgraph.learners.parameters import HeatParameters, first_scales
 from heatgraph.objective.atoms import ATOMS
 from heatgraph.objective.heat import HeatObjective, Signals
 from heatgraph.selection.density import fit_for_edges
-from heatgraph.selection.elsewhere import choose_elsewhere
-from heatgraph.selection.penalties import Choice, Grid, choose, n_stretching, stretched
+from heatgraph.selection.folds import make_folds
+from heatgraph.selection.penalties import Choice, choose
 from heatgraph.solvers.certify import Certified
 from heatgraph.solvers.ensemble import Ensemble, Objective, ensemble_of
 from heatgraph.solvers.heat import keep_solution, recall, solve_heat
 from heatgraph.solvers.keeping import FORGETFUL, Keeper, Record
-from heatgraph.solvers.majorise import PENALTIES
+from heatgraph.solvers.majorise import PENALTIES, ROUGH
 from heatgraph.solvers.paper import solve_paper
 from heatgraph.solvers.result import Monitor, Solution, Status, better_of
 from heatgraph.solvers.threads import bounded_blas
@@ -34,6 +34,8 @@ Array = NDArray[np.float64]
 Report = Callable[[int, int], None]  # paths done, and of how many
 
 AROUND = (0.5, 2.0)  # times the chosen alpha: the other fits whose mean says what is an edge
+MOST_SIGNALS = 600  # that parameters are chosen by, in memory
+STEPS_AROUND = 40  # of the graph, from one alpha to the next
 BETA_RANGE = 1e3  # how far beta may go from its usual value to reach a number of edges
 
 
@@ -55,26 +57,29 @@ def fit_heat(
     *,
     beta_is_free: bool,
     keeper: Keeper = FORGETFUL,
+    earlier: Fit | None = None,
 ) -> Fit:
     """Choose what is not given, then fit on all signals.
 
-    A number of edges is met by beta, where that is free: the larger, the more edges.
+    A number of edges is met by beta, where that is free: the larger, the more edges.  An
+    ``earlier`` fit of the same signals is gone on from, with the parameters that it chose.
     """
+    if earlier is not None and isinstance(earlier.objective, HeatObjective):
+        p = replace(p, learn_scales=earlier.learn_scales)
+        solution = _go_on(p, earlier.objective, earlier.solution, monitor, keeper.within("more"))
+        return replace(earlier, solution=solution)
     if p.solver == "sparse":
         large = fit_large(p, monitor=monitor, keeper=keeper)
         return Fit(large.solution, large.objective, None, large, p.learn_scales)
     choice = None
     alpha, beta, tau = p.alphas[0], p.betas[0], p.starts[0]
     if p.grid is not None:
-        stretch = p.learn_scales and p.unit_atoms and p.n_edges is None
-        M = ensemble_of(p.signals).n_signals
-        reports = _in_turn(report, n_stretching(M, beta_is_free) if stretch else 0)
-        choice = _choose(p, p.grid, p.objective(alpha, beta), reports[0], keeper.within("choice"))
-        tau = next(start for start in p.starts if start.size == choice.n_scales)
-        if stretch:
-            choice = _stretch(p, choice, beta_is_free, reports[1], keeper.within("stretch"))
-            p, tau = replace(p, learn_scales=False), choice.scales
-        alpha, beta = choice.alpha, choice.beta
+        choice = _choose(p, p.objective(alpha, beta), report, keeper.within("choice"))
+        alpha, beta, tau = choice.alpha, choice.beta, choice.scales
+        if p.grid.stretch:
+            p = replace(p, learn_scales=False, w=choice.w)
+        elif p.learn_scales:
+            tau = next(start for start in p.starts if start.size == choice.n_scales)
 
     def at(beta: float) -> Solution:
         return _solve(p, p.objective(alpha, beta), tau, monitor, keeper.within(f"beta {beta!r}"))
@@ -87,53 +92,47 @@ def fit_heat(
     return Fit(solution, p.objective(alpha, beta), choice, learn_scales=p.learn_scales)
 
 
-def _in_turn(report: Report | None, later: int) -> tuple[Report | None, Report | None]:
-    """Reports of two searches as one, of which the second has so many paths."""
-    if report is None:
-        return None, None
-    earlier = 0
-
-    def first(done: int, of: int) -> None:
-        nonlocal earlier
-        earlier = of
-        report(done, of + later)
-
-    return first, lambda done, of: report(earlier + done, earlier + of)
-
-
-def _stretch(
-    p: HeatParameters,
-    choice: Choice,
-    beta_is_free: bool,
-    report: Report | None,
-    keeper: Keeper,
-) -> Choice:
-    """The choice with scales that are to be held, see :func:`stretched`."""
-    held = replace(p, learn_scales=False)
-
-    def choose_among(grid: Grid) -> Choice:
-        return _choose(held, grid, p.objective(choice.alpha, choice.beta), report, keeper)
-
-    return stretched(choice, beta_is_free, choose_among)
-
-
 def _choose(
-    p: HeatParameters,
-    grid: Grid,
-    objective: HeatObjective,
-    report: Report | None,
-    keeper: Keeper,
+    p: HeatParameters, objective: HeatObjective, report: Report | None, keeper: Keeper
 ) -> Choice:
-    how: dict[str, Any] = {
-        "penalty": p.penalty,
-        "learn_scales": p.learn_scales,
-        "rng": p.rng,
-        "report": report,
-        "keeper": keeper,
-    }
-    if isinstance(p.signals, Signals):
-        return choose(objective, p.signals, p.w, grid, n_jobs=p.n_jobs, model=p.model, **how)
-    return choose_elsewhere(objective, p.signals, p.w, grid, **how)
+    """Choose by signals in memory; where there are thousands, by every so-manieth of them."""
+    assert p.grid is not None  # for the type checker: asked by the caller
+    M = ensemble_of(p.signals).n_signals
+    some = np.arange(0, M, max(1, M // MOST_SIGNALS))
+    signals = p.signals
+    if not isinstance(signals, Signals):
+        signals = signals.sample(some)
+    elif some.size < M:
+        signals = signals.take(some)
+    rows = signals.X.T
+    if signals.observed is not None:
+        rows = np.where(signals.observed.T, rows, np.nan)
+    if p.groups is not None and p.groups.shape != (M,):
+        raise ValueError(f"groups must have one label per signal, ({M},), got {p.groups.shape}.")
+    groups = None if p.groups is None else p.groups[some]
+    folds = make_folds(rows, p.cv, groups, rng=p.rng)
+    share = some.size / M
+    grid = replace(p.grid, betas=tuple(share * beta for beta in p.grid.betas))
+    choice = choose(
+        objective,
+        signals,
+        p.w,
+        grid,
+        folds,
+        penalty=p.penalty,
+        learn_scales=p.learn_scales,
+        rng=p.rng,
+        n_jobs=p.n_jobs,
+        report=report,
+        keeper=keeper,
+        model=p.model,
+    )
+    tables = [
+        None if table is None else table.assign(beta=table["beta"] / share)
+        for table in (choice.table, choice.stretches)
+    ]
+    assert tables[0] is not None  # for the type checker: there is a table
+    return replace(choice, beta=choice.beta / share, table=tables[0], stretches=tables[1])
 
 
 def _count(solution: Solution, wanted: int) -> int:
@@ -151,7 +150,7 @@ def _solve(
     ensemble = p.model.ensemble(p.signals, p.n_jobs)
     kept = recall(keeper, objective, ensemble)
     if kept is not None:
-        return kept
+        return _go_on(p, objective, kept, monitor, keeper)
     if p.solver == "paper" and isinstance(p.signals, Signals):
         return solve_paper(
             p.signals.X,
@@ -182,6 +181,40 @@ def _solve(
     return solution
 
 
+def _go_on(
+    p: HeatParameters,
+    objective: HeatObjective,
+    solution: Solution,
+    monitor: Monitor | None,
+    keeper: Keeper,
+) -> Solution:
+    """A solution as it is, or, where an iteration limit ended it that was raised, from there on."""
+    unfinished = solution.status in (Status.MAX_ITER, Status.INTERRUPTED)
+    if not unfinished or solution.n_iter >= p.max_iter or p.solver == "paper":
+        return solution
+    ensemble = p.model.ensemble(p.signals, p.n_jobs)
+    how: dict[str, Any] = {"learn_scales": p.learn_scales, "tol": p.tol, "monitor": monitor}
+    if p.penalty == "l1":
+        more = solve_heat(
+            objective,
+            ensemble,
+            solution.w,
+            solution.tau,
+            max_iter=p.max_iter - solution.n_iter,
+            codes=solution.codes,
+            **how,
+        )
+        history = np.append(solution.objective[:-1], more.objective)
+        found = replace(more, objective=history, n_iter=solution.n_iter + more.n_iter)
+    else:
+        refine, _ = PENALTIES[p.penalty]
+        start = replace(solution, status=Status.CONVERGED)
+        found = refine(objective, ensemble, start, max_iter=p.max_iter, **how)
+    if found.status is not Status.INTERRUPTED:
+        keep_solution(keeper, found, ensemble)
+    return found
+
+
 def _first_fit(
     p: HeatParameters,
     objective: HeatObjective,
@@ -196,7 +229,7 @@ def _first_fit(
     finds the same minimum whatever the caller's.  (Raw atoms have no minimum worth finding.)
     """
 
-    def from_scales(start: Array, name: str) -> Solution:
+    def from_scales(start: Array, name: str, tol: float = p.tol) -> Solution:
         return solve_heat(
             objective,
             ensemble,
@@ -204,14 +237,15 @@ def _first_fit(
             start,
             learn_scales=p.learn_scales,
             max_iter=p.max_iter,
-            tol=p.tol,
+            tol=tol,
             monitor=monitor,
             keeper=keeper.within(name),
         )
 
     usual = first_scales(tau.size)
     if not p.learn_scales or p.atoms is ATOMS["raw"] or np.array_equal(tau, usual):
-        return from_scales(tau, "first")
+        # Under another penalty this fit is no more than a start.
+        return from_scales(tau, "first", p.tol if p.penalty == "l1" else max(p.tol, ROUGH))
     return better_of(partial(from_scales, usual, "first"), partial(from_scales, tau, "second"))
 
 
@@ -291,24 +325,21 @@ def refit(
     ensemble = p.model.ensemble(signals)
     share = ensemble.n_signals / ensemble_of(p.signals).n_signals
     problem = p.objective(times_alpha * objective.alpha, objective.beta * share)
-    first = solve_heat(
-        problem,
-        ensemble,
-        0.5 * (fit.solution.w + p.w),
-        fit.solution.tau,
-        learn_scales=fit.learn_scales,
-        max_iter=p.max_iter,
-        tol=10.0 * p.tol,
-    )
+    how: dict[str, Any] = {"learn_scales": fit.learn_scales, "max_iter": p.max_iter}
     refine, _ = PENALTIES[p.penalty]
-    solution = refine(
-        problem,
-        ensemble,
-        first,
-        learn_scales=fit.learn_scales,
-        max_iter=p.max_iter,
-        tol=10.0 * p.tol,
-    )
+    if signals is p.signals:  # whose codes are known
+        start = replace(fit.solution, n_iter=0)
+        how["max_iter"] = min(p.max_iter, STEPS_AROUND)
+        if p.penalty == "l1":
+            solution = solve_heat(
+                problem, ensemble, start.w, start.tau, tol=ROUGH, codes=start.codes, **how
+            )
+        else:
+            solution = refine(problem, ensemble, start, tol=ROUGH, **how)
+    else:
+        between = 0.5 * (fit.solution.w + p.w)
+        first = solve_heat(problem, ensemble, between, fit.solution.tau, tol=10.0 * p.tol, **how)
+        solution = refine(problem, ensemble, first, tol=10.0 * p.tol, **how)
     if solution.status is Status.INTERRUPTED:
         raise KeyboardInterrupt
-    return solution
+    return replace(solution, memory=None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
@@ -16,6 +16,7 @@ from heatgraph.learners.hidden import node_means
 from heatgraph.learners.validation import over_square, power_of_two, unit_of
 from heatgraph.objective.gaussian import GaussianPoint
 from heatgraph.objective.moments import Moments, expected_moments, rescaled_log_likelihood
+from heatgraph.selection.folds import Split, make_folds
 from heatgraph.selection.likelihood import PILOT, Fold, Strength, choose_strength, fit_at
 from heatgraph.solvers.gaussian import GaussianFit, GaussianFitter, shrunk
 from heatgraph.solvers.information import HEAVY
@@ -54,6 +55,12 @@ class CovarianceSettings:
     n_jobs: int = 1
     tried: Callable[[int, int], None] | None = None
     keeper: Keeper = FORGETFUL
+    cv: Any = None
+    groups: Any = None
+
+    def splits(self, X: Array) -> Sequence[Split]:
+        """The signals (M, N) to fit and those held out, contiguous unless asked otherwise."""
+        return make_folds(X, self.cv, self.groups).splits if len(X) > 1 else ()
 
     def location(self, moments: Moments) -> Array:
         return moments.mean if self.fit_intercept else np.zeros_like(moments.mean)
@@ -123,7 +130,8 @@ def fit_rows(settings: CovarianceSettings, X: Array) -> CovarianceFit:
     """Fit signals (M, N) in memory; NaN was not observed."""
     parts = np.array_split(X, min(N_FOLDS, len(X)))
     if not np.isnan(X).any():
-        return fit_moments(settings, [Moments.of(part) for part in parts])
+        sums = [Moments.of(part) for part in parts]
+        return fit_moments(settings, sums, folds=lambda: _complete_folds(settings, X))
     strength, table, interrupted = _choose(settings, len(parts), lambda: _row_folds(settings, X))
     location, C = _pilot(settings, X)
     fit, moments, likeliest = _expectation_maximisation(settings, X, strength, location, C)
@@ -131,13 +139,19 @@ def fit_rows(settings: CovarianceSettings, X: Array) -> CovarianceFit:
 
 
 def fit_moments(
-    settings: CovarianceSettings, parts: Sequence[Moments], strength: Strength | None = None
+    settings: CovarianceSettings,
+    parts: Sequence[Moments],
+    strength: Strength | None = None,
+    folds: Callable[[], list[Fold]] | None = None,
 ) -> CovarianceFit:
-    """Fit the sum of moments, each of which is held out in turn where the strength is chosen."""
+    """Fit the sum of moments, each of which is held out in turn where the strength is chosen.
+
+    ``folds`` are others to choose it by.
+    """
     table, interrupted = None, False
     if strength is None:
         strength, table, interrupted = _choose(
-            settings, len(parts), lambda: _moment_folds(settings, parts)
+            settings, len(parts), folds or (lambda: _moment_folds(settings, parts))
         )
     moments = reduce(add, parts)
     S = moments.around(settings.location(moments))
@@ -175,25 +189,37 @@ def _nearest(settings: CovarianceSettings, strength: Strength) -> Strength:
 
 
 def _moment_folds(settings: CovarianceSettings, parts: Sequence[Moments]) -> list[Fold]:
-    def fold(k: int) -> Fold:
-        def judge(point: GaussianPoint, location: Array) -> float:
-            return point.rescaled_misfit(parts[k].around(location))
+    rest = [
+        reduce(add, [part for m, part in enumerate(parts) if m != k]) for k in range(len(parts))
+    ]
+    return _usable(settings, zip(rest, parts, strict=True))
 
-        train = reduce(add, [part for m, part in enumerate(parts) if m != k])
-        return Fold(train, judge, settings.fit_intercept)
+
+def _complete_folds(settings: CovarianceSettings, X: Array) -> list[Fold]:
+    splits = settings.splits(X)
+    return _usable(settings, ((Moments.of(X[s.train]), Moments.of(X[s.test])) for s in splits))
+
+
+def _usable(settings: CovarianceSettings, halves: Iterable[tuple[Moments, Moments]]) -> list[Fold]:
+    """Folds of what is fitted and what is held out, where both vary."""
 
     def vary(S: Array) -> bool:
         return bool(np.trace(S) > STILL * len(S))
 
-    folds = [fold(k) for k in range(len(parts))]
-    held_out = [part.around(fold.location) for part, fold in zip(parts, folds, strict=True)]
-    return [fold for fold, S in zip(folds, held_out, strict=True) if vary(fold.S) and vary(S)]
+    folds = [(_moment_fold(settings, train, test), test) for train, test in halves]
+    return [fold for fold, test in folds if vary(fold.S) and vary(test.around(fold.location))]
+
+
+def _moment_fold(settings: CovarianceSettings, train: Moments, test: Moments) -> Fold:
+    def judge(point: GaussianPoint, location: Array) -> float:
+        return point.rescaled_misfit(test.around(location))
+
+    return Fold(train, judge, settings.fit_intercept)
 
 
 def _row_folds(settings: CovarianceSettings, X: Array) -> list[Fold]:
-    """Contiguous folds of signals with gaps; the moments of a fold are those its pilot expects."""
-    runs = np.array_split(np.arange(len(X)), min(N_FOLDS, len(X)))
-    halves = [(X[run], np.delete(X, run, axis=0)) for run in runs]
+    """Folds of signals with missing entries; the moments of one are those its pilot expects."""
+    halves = [(X[split.test], X[split.train]) for split in settings.splits(X)]
 
     def usable(test: Array, rest: Array) -> bool:
         level = node_means(rest) if settings.fit_intercept else np.zeros(X.shape[1])

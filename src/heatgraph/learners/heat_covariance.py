@@ -119,6 +119,10 @@ class HeatCovariance(GaussianModelMixin, HiddenScoreMixin, ReportMixin, Empirica
         What takes the place of :math:`e^{-\tau\lambda}`: ``1 / (1 + tau lam)``,
         ``(1 + tau lam)^-2``, or any object with ``value``, ``slope`` and ``slope_in_tau`` of
         ``(lam, tau)`` (see :mod:`heatgraph.kernels.spectral`).
+    cv : int or splitter, optional
+        How signals are held out where shrinkage and penalty are chosen: the number of folds, 3
+        unless given, contiguous, with a gap where consecutive rows are correlated; or a splitter
+        of scikit-learn.  Signals in memory only.
 
     Attributes
     ----------
@@ -205,6 +209,7 @@ class HeatCovariance(GaussianModelMixin, HiddenScoreMixin, ReportMixin, Empirica
         random_state: Any = None,
         verbose: int = 0,
         kernel: Any = "heat",
+        cv: Any = None,
     ) -> None:
         self.n_scales = n_scales
         self.shrinkage = shrinkage
@@ -222,8 +227,11 @@ class HeatCovariance(GaussianModelMixin, HiddenScoreMixin, ReportMixin, Empirica
         self.random_state = random_state
         self.verbose = verbose
         self.kernel = kernel
+        self.cv = cv
 
-    def fit(self, X: Any, y: Any = None, *, monitor: Monitor | None = None) -> Self:
+    def fit(
+        self, X: Any, y: Any = None, groups: Any = None, *, monitor: Monitor | None = None
+    ) -> Self:
         """Learn the covariance and the graph.
 
         Parameters
@@ -233,6 +241,8 @@ class HeatCovariance(GaussianModelMixin, HiddenScoreMixin, ReportMixin, Empirica
             frame name the nodes.  Signals that follow each other in time should be in order: what
             is held out are contiguous blocks.
         y : ignored
+        groups : array-like (n_signals,), optional
+            Signals of one group are held out together.  Signals in memory only.
         monitor : callable, optional
             Called with a :class:`~heatgraph.solvers.result.Progress` after every iteration; a
             KeyboardInterrupt from it, or Ctrl-C, ends the fit with the best so far.
@@ -250,11 +260,11 @@ class HeatCovariance(GaussianModelMixin, HiddenScoreMixin, ReportMixin, Empirica
         observations = check_signals(self, X, reset=True)
         self._check_observed(observations, names)
         if is_large(self.solver, observations.shape[1]):
-            fit_large(self, observations, names, monitor)
+            fit_large(self, observations, names, monitor, groups)
             self._warn_of_graph()
             return self
         measured = Measured.signals(observations, bool(self.fit_intercept))
-        return self._run(measured, names, monitor, observations)
+        return self._run(measured, names, monitor, observations, groups=groups)
 
     def partial_fit(self, X: Any, y: Any = None) -> Self:
         """Learn from further signals; earlier ones count ``decay`` times as much as before.
@@ -305,6 +315,7 @@ class HeatCovariance(GaussianModelMixin, HiddenScoreMixin, ReportMixin, Empirica
         monitor: Monitor | None,
         content: Any,
         strength: Strength | None = None,
+        groups: Any = None,
     ) -> Self:
         belongs = {}
         if self.checkpoint is not None and content is not None:
@@ -316,7 +327,9 @@ class HeatCovariance(GaussianModelMixin, HiddenScoreMixin, ReportMixin, Empirica
             check_range(signals.unit)
             candidates = resolve_candidates(self.candidates, signals.rows, names)
             n_edges = check_n_edges(edge_count(self.n_edges, candidates.n_nodes), candidates)
-            settings = replace(self._settings(candidates, watch, keeper), n_jobs=n_jobs)
+            settings = replace(
+                self._settings(candidates, watch, keeper), n_jobs=n_jobs, cv=self.cv, groups=groups
+            )
             fit = signals.fit(settings, strength)
             self.node_means_ = signals.node_means
             self.n_effective_ = float(fit.moments.count * signals.observed_together)

@@ -26,7 +26,7 @@ from heatgraph.solvers.certify import (
 )
 from heatgraph.solvers.coding import Coding
 from heatgraph.solvers.keeping import FORGETFUL, Keeper
-from heatgraph.solvers.majorise import PENALTIES, ROUNDS
+from heatgraph.solvers.majorise import PENALTIES
 from heatgraph.solvers.result import Monitor, Solution, Status, better_of
 from heatgraph.solvers.sparse_signals import SparseSignals, absolute, as_rows
 from heatgraph.solvers.stages import solve_by_stages
@@ -49,6 +49,7 @@ TOLERANCE = {np.dtype(np.float64): 1e-7, np.dtype(np.float32): 1e-6}
 GAP = 0.01  # relative fall of the objective that no pair may promise, for a certificate
 PRICED_NODES = 30_000  # past this, all pairs are too many to look at
 ROUNDS_OF_PRICING = 12
+CODING_ROUNDS = 10  # of reweighting, to find the sources of further signals
 ENTRIES = 50_000_000  # sources beyond this are kept sparse
 # The least heat that an atom holds, by the most nodes of a graph.
 REACHES = {
@@ -293,7 +294,7 @@ class LargeModel:
         ensemble = SparseSignals(layout, signals, np.float64, self.n_threads)
         codes, R = ensemble.encode(objective, D, ensemble.silence(D.n_atoms))
         discount = None
-        for _ in range(ROUNDS if self.penalty == "log" else 0):
+        for _ in range(CODING_ROUNDS if self.penalty == "log" else 0):
             discount, _ = ensemble.discount(D, codes, alpha)
             codes, R = ensemble.encode(objective, D, codes, discount)
         value, gap = _gaps(objective, D, ensemble, codes, R, discount)

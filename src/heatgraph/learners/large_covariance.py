@@ -74,7 +74,9 @@ def is_large(solver: str, n_nodes: int) -> bool:
     return solver == "sparse" or (solver == "auto" and n_nodes >= LARGE)
 
 
-def fit_large(model: Any, X: Array, names: Names, monitor: Monitor | None) -> None:
+def fit_large(
+    model: Any, X: Array, names: Names, monitor: Monitor | None, groups: Any = None
+) -> None:
     """Fit a HeatCovariance to complete signals, without an array of all pairs."""
     M, N = X.shape
     if np.isnan(X).any():
@@ -88,7 +90,7 @@ def fit_large(model: Any, X: Array, names: Names, monitor: Monitor | None) -> No
             f"kernel must be 'heat' for the sparse engine, which {N} nodes need; for another one "
             "pass solver='dense', which takes up to a few hundred nodes."
         )
-    _check_parameters(model, N)
+    _check_parameters(model, N, groups)
     threads = n_threads(model.n_jobs) if model.n_jobs is not None else os.cpu_count() or 1
     _check_memory(M, N, threads)
     belongs = fingerprint(model, X, names) if model.checkpoint is not None else {}
@@ -119,7 +121,7 @@ def fit_large(model: Any, X: Array, names: Names, monitor: Monitor | None) -> No
     warn_of_status(model)
 
 
-def _check_parameters(model: Any, n_nodes: int) -> None:
+def _check_parameters(model: Any, n_nodes: int, groups: Any) -> None:
     """Before the fit, not after it."""
     for name in ("shrinkage", "penalty"):
         if getattr(model, name) != "auto":
@@ -127,6 +129,11 @@ def _check_parameters(model: Any, n_nodes: int) -> None:
                 f"{name} must be 'auto' for the sparse engine, which {n_nodes} nodes need, got "
                 f"{getattr(model, name)!r}; solver='dense' takes a number."
             )
+    if model.cv is not None or groups is not None:
+        raise ValueError(
+            "cv and groups need solver='dense': the sparse engine holds out the last fifth of the "
+            "signals."
+        )
     if model.cut == "significance":
         raise ValueError("cut='significance' needs solver='dense'; pass 'auto' or a weight.")
     if isinstance(model.cut, str):

@@ -135,6 +135,14 @@ class LearnHeat(HiddenScoreMixin, ReportMixin, TransformerMixin, BaseEstimator):
     positive : bool
         Whether sources cannot be negative, as for a tracer that is released or heat that is only
         ever added.  Needs ``solver="dense"`` and signals in memory.
+    cv : int or splitter, optional
+        How signals are held out where parameters are chosen: the number of folds, 3 unless given,
+        or a splitter of scikit-learn.  Folds are drawn at random, but where consecutive rows are
+        correlated, as those of a time series, they are contiguous blocks with a gap.
+    warm_start : bool
+        Whether a further ``fit`` of the same signals goes on from the last one, with the
+        parameters that it chose: after ``max_iter`` was met and raised, or after Ctrl-C.  A
+        ``checkpoint`` goes on in the same way.
 
     Attributes
     ----------
@@ -148,8 +156,9 @@ class LearnHeat(HiddenScoreMixin, ReportMixin, TransformerMixin, BaseEstimator):
     scales_ : ndarray (n_scales,)
         Ascending; two that met are reported as one.
     sources_ : ndarray (n_signals, n_scales, n_nodes)
-        What each signal diffused from.  For a Dask collection, a Dask array that finds them, a
-        chunk at a time, when it is computed.
+        What each signal diffused from, stationary together with the graph.  :meth:`transform`
+        of the same signals may differ under ``penalty="log"``, see there.  For a Dask collection,
+        a Dask array that finds them, a chunk at a time, when it is computed.
     location_ : ndarray (n_nodes,)
         The level of each node; zeros unless ``fit_intercept``, and zero for a node that was never
         observed.  The residuals at each node have the mean 0, to 1e-6 or so of the size of the
@@ -168,7 +177,8 @@ class LearnHeat(HiddenScoreMixin, ReportMixin, TransformerMixin, BaseEstimator):
         Relative fall of the objective that the gradient over every pair of nodes still promises;
         NaN where only candidates were looked at.
     residual_ : float
-        Relative fall of the objective that the gradient still promises.
+        Relative fall of the objective that the gradient still promises, with the logarithmic
+        penalty itself where that is minimised and not that of a tangent.
     n_iter_ : int
         Iterations of the fit.
     alpha_, beta_ : float
@@ -179,6 +189,12 @@ class LearnHeat(HiddenScoreMixin, ReportMixin, TransformerMixin, BaseEstimator):
     stretches_ : DataFrame or None
         What the scales of that choice were then multiplied with, and the multiples ``coding`` of
         alpha that hidden entries were predicted with.
+    held_out_ : HeldOutScore or None
+        The share of the variance of hidden entries, around the node means, that what was chosen
+        predicts of held-out signals, beside that of ``LedoitWolf``, a Gaussian without a graph.
+    chosen_at_end_ : tuple of str
+        What was chosen at the end of what was tried.  A smallest alpha or beta is natural where
+        there is little noise; of a largest one the fit warns.
     predicting_alpha_ : float
         The penalty with which :meth:`impute` and :meth:`score` find sources: ``alpha_``, or
         less where that was seen to predict better.
@@ -224,6 +240,8 @@ class LearnHeat(HiddenScoreMixin, ReportMixin, TransformerMixin, BaseEstimator):
         n_bootstrap: int = 0,
         fit_intercept: bool = False,
         positive: bool = False,
+        cv: Any = None,
+        warm_start: bool = False,
     ) -> None:
         self.n_scales = n_scales
         self.alpha = alpha
@@ -246,8 +264,12 @@ class LearnHeat(HiddenScoreMixin, ReportMixin, TransformerMixin, BaseEstimator):
         self.n_bootstrap = n_bootstrap
         self.fit_intercept = fit_intercept
         self.positive = positive
+        self.cv = cv
+        self.warm_start = warm_start
 
-    def fit(self, X: Any, y: Any = None, *, monitor: Monitor | None = None) -> Self:
+    def fit(
+        self, X: Any, y: Any = None, groups: Any = None, *, monitor: Monitor | None = None
+    ) -> Self:
         """Learn the graph, the scales and the sources.
 
         Parameters
@@ -257,6 +279,8 @@ class LearnHeat(HiddenScoreMixin, ReportMixin, TransformerMixin, BaseEstimator):
             Signals of a Dask collection stay in their chunks, with the workers of the client that
             is there; the result is that of the same signals in memory.
         y : ignored
+        groups : array-like (n_signals,), optional
+            Signals of one group are held out together where parameters are chosen.
         monitor : callable, optional
             Called with a :class:`~heatgraph.solvers.result.Progress` after every iteration; a
             KeyboardInterrupt from it, or Ctrl-C, ends the fit with the best so far.  (While the
@@ -266,7 +290,7 @@ class LearnHeat(HiddenScoreMixin, ReportMixin, TransformerMixin, BaseEstimator):
             belongs = {}
             if self.checkpoint is not None:
                 belongs = fingerprint(self, given.content, given.names)
-            parameters = resolve(self, given.signals, given.unit, given.names, given.dtype)
+            parameters = resolve(self, given.signals, given.unit, given.names, given.dtype, groups)
             n_bootstrap = int(check_number("n_bootstrap", self.n_bootstrap, integer=True))
             if isinstance(self.cut, str):
                 check_choice("cut", self.cut, ("auto", *CUTS))
@@ -281,15 +305,33 @@ class LearnHeat(HiddenScoreMixin, ReportMixin, TransformerMixin, BaseEstimator):
             with kept_in(self.checkpoint, belongs) as keeper, threads:
                 with watch_fit(self.verbose, monitor, given.unit * given.unit) as watch:
                     fit = fit_heat(
-                        parameters, watch.step, watch.tried, beta_is_free=free, keeper=keeper
+                        parameters,
+                        watch.step,
+                        watch.tried,
+                        beta_is_free=free,
+                        keeper=keeper,
+                        earlier=self._earlier(given),
                     )
                     fit, steady = self._steady(parameters, fit, keeper)
                 self._store(parameters, fit, given, steady)
+                if self.warm_start:
+                    self._last = fit, given.signals
                 if n_bootstrap and self.status_ is not Status.INTERRUPTED:
                     self._measure_confidence(parameters, fit, n_bootstrap, keeper)
         warn_of_status(self)
         warn_of_fit(self, parameters, fit, given.names)
         return self
+
+    def _earlier(self, given: Intake) -> Fit | None:
+        """The last fit, if it is to be gone on from and was of the same signals."""
+        fit, signals = getattr(self, "_last", (None, None))
+        if not self.warm_start or fit is None:
+            return None
+        here = given.signals
+        if not isinstance(signals, np.ndarray) or not isinstance(here, np.ndarray):
+            return None
+        same: Fit | None = fit if np.array_equal(signals, here, equal_nan=True) else None
+        return same
 
     def _steady(self, p: HeatParameters, fit: Fit, keeper: Keeper) -> tuple[Fit, Array]:
         """The weights that say which pairs are edges: the mean of a few fits, where it can be.
@@ -332,11 +374,14 @@ class LearnHeat(HiddenScoreMixin, ReportMixin, TransformerMixin, BaseEstimator):
         self.n_iter_ = solution.n_iter
         self.alpha_ = fit.objective.alpha * unit
         self.beta_ = per_square(fit.objective.beta, unit)
-        self.selection_ = self.stretches_ = None
+        self.selection_ = self.stretches_ = self.held_out_ = None
+        self.chosen_at_end_: tuple[str, ...] = ()
         self.predicting_alpha_ = self.alpha_
         if fit.choice is not None:
             self.selection_ = _in_units(fit.choice.table, unit)
             self.predicting_alpha_ = fit.choice.coding * self.alpha_
+            self.held_out_ = fit.choice.held_out
+            self.chosen_at_end_ = fit.choice.ends
             if fit.choice.stretches is not None:
                 self.stretches_ = _in_units(fit.choice.stretches, unit)
 
@@ -360,16 +405,35 @@ class LearnHeat(HiddenScoreMixin, ReportMixin, TransformerMixin, BaseEstimator):
             self.graph_, confidence=found[[index[i, j] for i, j in self.graph_.edges]]
         )
 
-    def code(self, X: Any) -> SourceCodes:
-        """The sources of signals on the learned graph, with the duality gap that each reached."""
-        check_is_fitted(self)
-        return self._code(X, self.alpha_)
+    def code(self, X: Any, *, start: Any = None) -> SourceCodes:
+        """The sources of signals on the learned graph, with the duality gap that each reached.
 
-    def _code(self, X: Any, alpha: float) -> SourceCodes:
+        Parameters
+        ----------
+        X : array-like or data frame (n_signals, n_nodes)
+            NaN marks an entry that was not observed.
+        start : ndarray (n_signals, n_scales, n_nodes), optional
+            Sources to go on from.  The logarithmic penalty is not convex: a signal may have
+            several sets of sources that are stationary.  ``code(X, start=sources_)`` of the
+            signals of the fit gives ``sources_`` again; without a start, and in
+            :meth:`transform`, sources are found from none at all, and some signals end at another
+            set.  Needs the array of all pairs, as ``solver="dense"`` has it.
+        """
+        check_is_fitted(self)
+        return self._code(X, self.alpha_, start)
+
+    def _code(self, X: Any, alpha: float, start: Any = None) -> SourceCodes:
         around = check_signals(self, X, reset=False) - self.location_
         unit = unit_of(around)
         signals = Signals.from_missing(around.T / unit)
-        coding = self._model().code(signals, alpha / unit)
+        model = self._model()
+        if start is None:
+            coding = model.code(signals, alpha / unit)
+        else:
+            if not isinstance(model, DenseModel):
+                raise ValueError("start: sources of so large a graph are found from none; omit it.")
+            given = self._as_sources(start).reshape(len(around), -1) / unit
+            coding = model.code(signals, alpha / unit, given)
         energy = signals.energy
         gap = np.divide(coding.gap, energy, out=np.zeros_like(energy), where=energy > 0.0)
         shape = (len(around), self.scales_.size, self.n_features_in_)
@@ -383,10 +447,13 @@ class LearnHeat(HiddenScoreMixin, ReportMixin, TransformerMixin, BaseEstimator):
         )
 
     def transform(self, X: Any) -> Array:
-        """The sources of signals on the learned graph, a row a signal.
+        """The sources of signals on the learned graph, one row per signal.
 
-        Each is the solution of a lasso on the learned dictionary, to a duality gap of 1e-11 of
-        the signal's energy (:meth:`code` states the gap that was reached).
+        They are stationary for the penalty of the fit.  Under ``penalty="l1"`` that makes them the
+        minimum, to a duality gap of 1e-11 of the signal's energy.  The logarithmic penalty has
+        several stationary points for some signals: those of the fit are in ``sources_``, and
+        ``code(X, start=sources_)`` stays with them; this method starts from no sources, as it
+        must for new signals, and may end at others.
 
         Returns
         -------
@@ -402,14 +469,19 @@ class LearnHeat(HiddenScoreMixin, ReportMixin, TransformerMixin, BaseEstimator):
         ``H`` is ``(n_signals, n_scales, n_nodes)``, or as :meth:`transform` gives it.
         """
         check_is_fitted(self)
+        sources = self._as_sources(H)
+        diffused = self._model().synthesis(sources.transpose(1, 2, 0)).T
+        return diffused + self.location_
+
+    def _as_sources(self, H: Any) -> Array:
+        """Sources in either layout as (n_signals, n_scales, n_nodes)."""
         S, N = self.scales_.size, self.n_features_in_
         sources = np.asarray(H, dtype=np.float64)
         if sources.shape[1:] not in ((S, N), (S * N,)):
             raise ValueError(
                 f"H must be (n_signals, {S}, {N}) or (n_signals, {S * N}), got {sources.shape}."
             )
-        diffused = self._model().synthesis(as_sources(sources.reshape(-1, S * N), S)).T
-        return diffused + self.location_
+        return sources.reshape(-1, S, N)
 
     def impute(self, X: Any) -> Any:
         """``X`` with its NaN replaced by what the sources of the observed entries diffuse into.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +13,7 @@ from heatgraph.graph import CandidateEdges
 from heatgraph.objective.atoms import ATOMS
 from heatgraph.objective.heat import Dictionary, HeatObjective, Signals
 from heatgraph.solvers.coding import Coding
+from heatgraph.solvers.ensemble import settle_codes
 from heatgraph.solvers.signal_model import SignalModel
 
 __all__ = ["DenseModel"]
@@ -36,8 +38,16 @@ class DenseModel:
         objective = HeatObjective(candidates, 0.0, 0.0, ATOMS[self.atoms])
         return objective.dictionary(candidates.weights(self.laplacian), self.tau)
 
-    def code(self, signals: Signals, alpha: float) -> Coding:
-        """The sources of signals, a row (S N,) each, with the duality gap each reached."""
+    def code(self, signals: Signals, alpha: float, start: Array | None = None) -> Coding:
+        """The sources of signals, a row (S N,) each, with the duality gap each reached.
+
+        ``start`` are sources to go on from in place of none at all.
+        """
+        if start is not None and self.penalty == "log":
+            nothing = np.zeros(len(start))
+            first = Coding(start, nothing, nothing)
+            how: dict[str, Any] = {"n_threads": self.n_threads, "positive": self.positive}
+            return settle_codes(self._dictionary, signals, alpha, first, **how)
         code = SignalModel(self.positive).coder(self.penalty)
         return code(self._dictionary, signals, alpha, n_threads=self.n_threads)
 

@@ -68,6 +68,8 @@ class HeatParameters:
     every_pair: bool
     dtype: Any
     model: SignalModel
+    cv: Any = None
+    groups: Any = None
 
     @property
     def unit_atoms(self) -> bool:
@@ -85,7 +87,8 @@ class HeatParameters:
         starts = self.starts
         if self.learn_scales:
             starts = tuple(first_scales(tau.size) for tau in starts)
-        return Grid(self.alphas, self.betas, starts)
+        stretch = self.learn_scales and self.unit_atoms and self.n_edges is None
+        return Grid(self.alphas, self.betas, starts, stretch)
 
     def objective(self, alpha: float, beta: float) -> HeatObjective:
         return HeatObjective(self.candidates, alpha, beta, self.atoms)
@@ -97,6 +100,7 @@ def resolve(
     unit: float,
     names: Names,
     dtype: Any = np.float64,
+    groups: Any = None,
 ) -> HeatParameters:
     """Check every parameter of the estimator against ``X`` (n_signals, n_nodes), of unit size.
 
@@ -136,6 +140,8 @@ def resolve(
         every_pair=every_pair,
         dtype=dtype,
         model=model,
+        cv=estimator.cv,
+        groups=None if groups is None else np.asarray(groups),
     )
 
 

@@ -1,10 +1,16 @@
-"""alpha, beta and the number of scales, chosen by how well they predict hidden entries."""
+"""alpha, beta, the scales and their number, chosen by how well they predict hidden entries.
+
+Signals are held out in turn; some entries of each are hidden, and the fit of the other signals has
+to predict them.  One parameter is moved at a time, for as long as that predicts better by more
+than chance: alpha down from a value that is too large, then beta, then the scales up from those
+that were learned.  Every fit starts from the one before it.
+"""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,76 +19,71 @@ from joblib import Parallel, delayed
 from numpy.typing import NDArray
 
 from heatgraph.objective.heat import HeatObjective, Signals
-from heatgraph.selection.interpolation import sparsest_within_error
+from heatgraph.selection.folds import Folds
 from heatgraph.selection.masked import HiddenPart, hide_by, prediction_errors, turns_for
+from heatgraph.selection.scores import HeldOutScore, score_held_out
 from heatgraph.solvers.ensemble import Ensemble, energy_of
-from heatgraph.solvers.heat import solve_heat
+from heatgraph.solvers.heat import read_solution, solution_record, solve_heat
 from heatgraph.solvers.keeping import FORGETFUL, Keeper, Record
-from heatgraph.solvers.majorise import PENALTIES
+from heatgraph.solvers.majorise import PENALTIES, ROUGH, code_log
 from heatgraph.solvers.result import Solution, Status
 from heatgraph.solvers.signal_model import PLAIN, SignalModel, level_of
 from heatgraph.solvers.threads import bounded_blas
 
-__all__ = [
-    "ALPHAS",
-    "BETAS",
-    "Choice",
-    "Grid",
-    "Key",
-    "Walk",
-    "choose",
-    "choose_from",
-    "draw_folds",
-    "fit_path",
-    "n_stretching",
-    "pick_from",
-    "resumed",
-    "stretched",
-    "tabulate",
-    "units_of",
-    "walk_path",
-]
+__all__ = ["ALPHAS", "BETAS", "HIDDEN_SHARE", "Choice", "Grid", "choose", "units_of"]
 
 Array = NDArray[np.float64]
-# What was fitted along a path, and the error of each signal that was held out.
-Walk = list[tuple[dict[str, float], Array]]
-# What is tried: the number of the start, alpha, beta, and the coding.
-Key = tuple[int, float, float, float]
 
-# In units of the signals (see `units_of`), so that scaling X changes nothing.
-ALPHAS = (0.4, 0.2, 0.1, 0.05, 0.025)
-BETAS = (1.2e-2, 2e-3)
-STRETCHES = (1.0, 1.12, 1.25, 1.4)  # of the scales that were learned
-BETA_FACTORS = (1.0, 3.0)  # of the beta chosen with these
-STEPS = 64.0  # a doubling of a scale is divided into, before it is stretched
+# In units of the signals (see `units_of`), so that scaling X changes nothing.  Descending: where
+# the last predicts best, the search goes on by the same ratio.
+ALPHAS = (0.2, 0.1, 0.05, 0.025)
+BETAS = (1.2e-2, 3.6e-2, 4e-3, 1.3e-3)  # the first is tried first
+MOST_STEPS = 3  # beyond the largest alpha
+STRETCHES = (1.0, 1.12, 1.25, 1.4, 1.57, 1.76, 1.97, 2.2)  # of the scales that were learned
+STEPS = 64.0  # an octave is divided into, before scales are stretched
 CODINGS = (1.0, 0.5, 0.25, 0.125)  # of alpha, to predict with
-FOLDS = 3
 HIDDEN_SHARE = 0.25
-TOL = 1e-3  # of the fits of the grid: enough to rank them
-MAX_ITER = 100
+TOL = 1e-2  # residual of the fits that are compared: enough to rank them
+MAX_ITER = 24  # of such a fit, after the first
+CODING_ROUNDS = 3  # of reweighting, to rank: further rounds change which is best in few cases
+EXPECTED = 10  # points that a search tries, about: for the progress bar
 
 
 @dataclass(frozen=True, eq=False)
 class Grid:
-    """What is tried: every alpha with every beta, from every vector of scales.
+    """What may be chosen: one value of alpha or beta is held, several are searched.
 
-    Hidden entries are predicted by sources that are found with each of ``codings`` times alpha.
+    ``starts`` are vectors of scales, one per number of scales.  ``stretch`` is whether scales are
+    stretched after they were learned.
     """
 
     alphas: Sequence[float]
     betas: Sequence[float]
     starts: Sequence[Array]
-    codings: Sequence[float] = (1.0,)
+    stretch: bool = False
+
+
+@dataclass(frozen=True, order=True)
+class Point:
+    """Parameters that are tried; scales are learned without a ``stretch``, and held with one."""
+
+    start: int
+    alpha: float
+    beta: float
+    stretch: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
 class Choice:
-    """What was chosen, and the table of all that was tried, a row a triple.
+    """What was chosen, and the table of all that was tried, one row per point.
 
-    ``scales`` is the start that was chosen, of scales that are learned; once they were stretched,
+    ``scales`` are the start that was chosen, of scales that are learned; once they were stretched,
     they are to be held, and ``stretches`` is the table of that.  Hidden entries are predicted best
     by the sources that ``coding`` times alpha finds.  ``missed`` is the share of the hidden energy
-    that was not predicted; 1 is predicting zero.
+    that was not predicted; 1 is predicting zero.  ``predicts`` is whether hidden entries are
+    predicted better than by zero and by the means of the nodes.  ``ends`` names what was chosen at
+    the end of what was tried.  ``w`` are the weights that were learned, in the mean of the folds:
+    where the fit of all signals starts.
     """
 
     alpha: float
@@ -91,76 +92,16 @@ class Choice:
     missed: float
     standard_error: float
     table: pd.DataFrame
+    held_out: HeldOutScore
+    w: Array
+    predicts: bool = True
     coding: float = 1.0
     stretches: pd.DataFrame | None = None
+    ends: tuple[str, ...] = ()
 
     @property
     def n_scales(self) -> int:
         return self.scales.size
-
-    @property
-    def learned_scales(self) -> Array:
-        """The scales that were learned with what was chosen, in the mean of the folds."""
-        row = self.table[
-            (self.table["n_scales"] == self.n_scales)
-            & (self.table["alpha"] == self.alpha)
-            & (self.table["beta"] == self.beta)
-        ]
-        names = [f"scale{k}" for k in range(1, self.n_scales + 1)]
-        learned: Array = row[names].to_numpy(dtype=np.float64)[0]
-        return learned
-
-    @property
-    def predicts(self) -> bool:
-        """Whether it predicts better than zero by more than chance.
-
-        By two standard errors: the best of a grid gets below zero's error by one without merit.
-        """
-        return self.missed + 2.0 * self.standard_error < 1.0
-
-
-def stretched(choice: Choice, beta_is_free: bool, choose_among: Callable[[Grid], Choice]) -> Choice:
-    """The choice with its scales stretched as far as masked prediction asks, and beta to go along.
-
-    The sources that make the most of some signals take what diffused farthest for noise, so that
-    scales learned along with them come out too small.  What was hidden has no part in that.  The
-    least stretch is taken whose difference from the best is within one standard error.
-
-    ``choose_among`` chooses from a grid, the scales of which are held.  What is stretched is
-    rounded first: sums in another order should hold the same scales.
-    """
-    tau = _rounded(choice.learned_scales)
-    betas = [factor * choice.beta for factor in _beta_factors(beta_is_free)]
-    grid = Grid((choice.alpha,), betas, [factor * tau for factor in STRETCHES], CODINGS)
-    held = choose_among(grid)
-    longest = held.table[f"scale{tau.size}"].to_numpy() / (tau[-1] or 1.0)
-    nearest = np.abs(np.subtract.outer(longest, STRETCHES)).argmin(axis=1)
-    table = held.table.assign(stretch=np.array(STRETCHES)[nearest])
-    return replace(
-        choice,
-        beta=held.beta,
-        scales=held.scales,
-        missed=held.missed,
-        standard_error=held.standard_error,
-        coding=held.coding,
-        stretches=table.drop(columns="n_scales"),
-    )
-
-
-def _rounded(tau: Array) -> Array:
-    rounded = np.zeros_like(tau)
-    there = tau > 0.0
-    rounded[there] = np.exp2(np.rint(STEPS * np.log2(tau[there])) / STEPS)
-    return rounded
-
-
-def n_stretching(n_signals: int, beta_is_free: bool) -> int:
-    """How many paths :func:`stretched` will walk."""
-    return min(FOLDS, n_signals) * len(STRETCHES) * len(_beta_factors(beta_is_free))
-
-
-def _beta_factors(beta_is_free: bool) -> tuple[float, ...]:
-    return BETA_FACTORS if beta_is_free else (1.0,)
 
 
 def units_of(signals: Any) -> tuple[float, float]:
@@ -181,6 +122,7 @@ def choose(
     signals: Signals,
     w: Array,
     grid: Grid,
+    folds: Folds,
     *,
     penalty: str,
     learn_scales: bool,
@@ -190,243 +132,354 @@ def choose(
     keeper: Keeper = FORGETFUL,
     model: SignalModel = PLAIN,
 ) -> Choice:
-    """Choose by k folds of signals, a quarter of the entries of those held out being hidden.
-
-    Each path goes from the largest alpha, where the graph is easiest, to the smallest, every fit
-    starting from the last.
+    """Choose by folds of signals, a quarter of the entries of those held out being hidden.
 
     ``objective`` has the candidates and the atoms; its alpha and beta are not read.
     """
-    M = signals.X.shape[1]
-    folds = draw_folds(M, rng)
-    splits = [_split(signals, held, rng) for held in folds]
-    paths = [
-        (fold, start, beta)
-        for fold in range(len(splits))
-        for start in range(len(grid.starts))
-        for beta in grid.betas
-    ]
-    stages = [keeper.within(f"path{k}") for k in range(len(paths))]
-    kept = [stage.get() for stage in stages]
-    walks = Parallel(n_jobs=n_jobs, return_as="generator")(
-        delayed(walk_path)(
-            *splits[fold],
-            objective,
-            beta,
-            grid.alphas,
-            w,
-            grid.starts[start],
-            penalty,
-            learn_scales,
-            grid.codings,
-            model,
-        )
-        for (fold, start, beta), record in zip(paths, kept, strict=True)
-        if record is None
+    parts = [_split(signals, split.train, split.test, rng) for split in folds.splits]
+    search = _Search(
+        objective, parts, w, grid, folds, penalty, learn_scales, n_jobs, report, keeper, model
     )
-    energy = np.zeros(M)
-    for held, (_, part) in zip(folds, splits, strict=True):
-        energy[held] = part.energy
-    return choose_from(grid, paths, folds, energy, resumed(stages, kept, walks), report)
+    best = search.along_alpha()
+    best = search.along_beta(best)
+    base = None
+    if grid.stretch:
+        base = _rounded(search.learned_scales(best))
+        best = search.along_stretch(best, base)
+    return search.choice(best, base)
 
 
-def choose_from(
-    grid: Grid,
-    paths: Sequence[tuple[int, int, float]],
-    folds: Sequence[NDArray[np.intp]],
-    energy: Array,
-    walks: Iterator[Walk],
-    report: Callable[[int, int], None] | None,
-) -> Choice:
-    """The choice by the walks of all paths, and what was hidden of each signal."""
-    rows: list[dict[str, float]] = []
-    errors: dict[Key, Array] = defaultdict(lambda: np.zeros(energy.size))
-    if report is not None:
-        report(0, len(paths))
-    for done, (fold, start, beta) in enumerate(paths):
-        for row, error in next(walks):
-            rows.append({"start": start, "beta": beta, **row})
-            errors[start, row["alpha"], beta, row["coding"]][folds[fold]] = error
-        if report is not None:
-            report(done + 1, len(paths))
-    return _chosen(grid, rows, errors, energy)
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """One fold: the signals to fit, of all of them this share, and the hidden entries."""
 
-
-def draw_folds(n_signals: int, rng: np.random.Generator) -> list[NDArray[np.intp]]:
-    """The signals that are held out together, in ascending order, which is that in a split."""
-    if n_signals < 2:
-        raise ValueError(
-            "X has a single signal (1 sample), which leaves none to predict; pass numbers for "
-            "alpha, beta and n_scales."
-        )
-    n_folds = min(FOLDS, n_signals)
-    return [np.sort(fold) for fold in np.array_split(rng.permutation(n_signals), n_folds)]
-
-
-def _pack(walk: Walk) -> Record:
-    return Record(
-        {"rows": [row for row, _ in walk]},
-        {f"errors{k}": error for k, (_, error) in enumerate(walk)},
-    )
-
-
-def _unpack(record: Record) -> Walk:
-    rows = record.facts["rows"]
-    return [(row, record.arrays[f"errors{k}"]) for k, row in enumerate(rows)]
-
-
-def resumed(
-    stages: Sequence[Keeper], kept: Sequence[Record | None], walks: Iterator[Walk]
-) -> Iterator[Walk]:
-    """The walks that were kept, and in between those that are made now, which are kept too."""
-    for stage, record in zip(stages, kept, strict=True):
-        walk = next(walks) if record is None else _unpack(record)
-        stage.put(_pack(walk))
-        yield walk
-
-
-def _chosen(
-    grid: Grid,
-    rows: list[dict[str, float]],
-    errors: Mapping[Key, Array],
-    energy: Array,
-) -> Choice:
-    """The choice by the errors of every signal, (M,) for each key."""
-    total = float(energy.sum()) or 1.0
-    table, keys = tabulate(rows)
-    missed = np.array([errors[key].sum() for key in keys]) / total
-    ratio = np.array([errors[key] for key in keys]) - np.outer(missed, energy)
-    standard_error = ratio.std(axis=1) * np.sqrt(energy.size) / total
-
-    def sparsest(ordered: NDArray[np.intp]) -> int:
-        return sparsest_within_error(np.array([errors[keys[k]] for k in ordered]))
-
-    return pick_from(grid, table, keys, missed, standard_error, sparsest)
-
-
-def tabulate(rows: list[dict[str, float]]) -> tuple[pd.DataFrame, list[Key]]:
-    """The means over the folds, a row a key, and the keys: start, alpha, beta, coding."""
-    names = ["start", "alpha", "beta", "coding"]
-    table = pd.DataFrame(rows).groupby(names).mean().reset_index()
-    columns = (table[name] for name in names[1:])
-    return table, list(zip(table["start"].astype(int), *columns, strict=True))
-
-
-def pick_from(
-    grid: Grid,
-    table: pd.DataFrame,
-    keys: list[Key],
-    missed: Array,
-    standard_error: Array,
-    sparsest: Callable[[NDArray[np.intp]], int],
-) -> Choice:
-    """The sparsest within one standard error of the best, and the table of all.
-
-    Earlier starts and a larger alpha are sparser; beta and the coding are the best for these.  The
-    differences are paired over the signals: what is hard to predict for one choice is so for the
-    others.  ``sparsest`` gives the place of the choice among keys in the order of sparsity.
-    """
-    table.insert(4, "missed", missed)
-    table.insert(5, "standard_error", standard_error)
-    best = table.loc[table.groupby(["start", "alpha"])["missed"].idxmin()]
-    ordered = best.sort_values(["start", "alpha"], ascending=[True, False]).index.to_numpy()
-    pick = int(ordered[sparsest(ordered)])
-    start, alpha, beta, coding = keys[pick]
-    if len(grid.codings) == 1:
-        del table["coding"]
-    table.insert(0, "n_scales", [grid.starts[k].size for k in table.pop("start").astype(int)])
-    return Choice(
-        float(alpha),
-        float(beta),
-        grid.starts[start],
-        float(missed[pick]),
-        float(standard_error[pick]),
-        table,
-        float(coding),
-    )
+    training: Signals
+    held_out: HiddenPart
+    share: float
 
 
 def _split(
-    signals: Signals, held: NDArray[np.intp], rng: np.random.Generator
-) -> tuple[Signals, HiddenPart]:
-    kept = np.ones(signals.X.shape[1], dtype=bool)
-    kept[held] = False
-    held_out = signals.take(~kept)
-    n_turns = turns_for(signals.X.shape[0], signals.X.shape[1], HIDDEN_SHARE)
+    signals: Signals, train: NDArray[np.intp], test: NDArray[np.intp], rng: np.random.Generator
+) -> _Part:
+    N, M = signals.X.shape
+    held_out = signals.take(test)
     draws = rng.random(held_out.X.shape)
-    return signals.take(kept), hide_by(held_out, HIDDEN_SHARE, draws, n_turns)
+    hidden = hide_by(held_out, HIDDEN_SHARE, draws, turns_for(N, M, HIDDEN_SHARE))
+    return _Part(signals.take(train), hidden, train.size / M)
 
 
-def walk_path(
-    training: Signals,
-    held_out: HiddenPart,
-    objective: HeatObjective,
-    beta: float,
-    alphas: Sequence[float],
+@dataclass(frozen=True, eq=False)
+class _Trial:
+    """A point on every fold: the fits, and the errors (codings, signals) of each."""
+
+    fits: Sequence[Solution]
+    errors: Sequence[Array]
+
+
+@dataclass(eq=False)
+class _Search:
+    """Points that were tried, and how the next one is found."""
+
+    objective: HeatObjective
+    parts: Sequence[_Part]
+    w: Array
+    grid: Grid
+    folds: Folds
+    penalty: str
+    learn_scales: bool
+    n_jobs: int
+    report: Callable[[int, int], None] | None
+    keeper: Keeper
+    model: SignalModel
+    trials: dict[Point, _Trial] = field(default_factory=dict)
+
+    def along_alpha(self) -> Point:
+        """The sparsest of the best: fewest scales first, then the largest alpha.
+
+        A smaller alpha has to predict better than a larger one by a standard error.
+        """
+        best: Point | None = None
+        for start in range(len(self.grid.starts)):
+            points = [Point(start, alpha, self.grid.betas[0]) for alpha in self._alphas()]
+            here = self._descend(points, strict=True)
+            if here == points[0] and len(points) > 1:
+                here = self._ascend(here, points[0].alpha / points[1].alpha)
+            if best is None or self._excess(here, best) < -self._error(here, best):
+                best = here
+        assert best is not None  # for the type checker: there is a start
+        return best
+
+    def _ascend(self, best: Point, ratio: float) -> Point:
+        """A larger alpha than the first, for as long as it predicts as well."""
+        for _ in range(MOST_STEPS):
+            point = replace(best, alpha=best.alpha * ratio)
+            self._try(point, best, None)
+            if self._excess(point, best) > self._error(point, best):
+                break
+            best = point
+        return best
+
+    def _alphas(self) -> list[float]:
+        return sorted(self.grid.alphas, reverse=True)
+
+    def along_beta(self, best: Point) -> Point:
+        first = self.grid.betas[0]
+        larger = [beta for beta in sorted(self.grid.betas) if beta >= first]
+        smaller = [beta for beta in sorted(self.grid.betas, reverse=True) if beta <= first]
+        here = self._descend([replace(best, beta=beta) for beta in larger], before=best)
+        if here != best:
+            return here
+        return self._descend([replace(best, beta=beta) for beta in smaller], before=best)
+
+    def along_stretch(self, best: Point, base: Array) -> Point:
+        """Scales held at multiples of those learned; the least that predicts as well as any.
+
+        The sources that make the most of some signals take what diffused farthest for noise, so
+        that scales learned along with them come out too small.  What was hidden has no part in
+        that.
+        """
+        points = [replace(best, stretch=factor) for factor in STRETCHES]
+        furthest = self._descend(points, base=base, before=best)
+        return next(
+            point
+            for point in points
+            if self._excess(point, furthest) <= self._error(point, furthest)
+        )
+
+    def _descend(
+        self,
+        points: Sequence[Point],
+        *,
+        strict: bool = False,
+        base: Array | None = None,
+        before: Point | None = None,
+    ) -> Point:
+        """Follow a path for as long as it predicts better; ``strict`` asks for a standard error."""
+        best: Point | None = None
+        for point in points:
+            self._try(point, before, base)
+            before = point
+            if best is not None:
+                margin = self._error(point, best) if strict else 0.0
+                if not self._excess(point, best) < -margin:
+                    break
+            best = point
+        assert best is not None  # for the type checker: a path has a point
+        return best
+
+    def _try(self, point: Point, before: Point | None, base: Array | None) -> None:
+        if point in self.trials:
+            return
+        run = Parallel(n_jobs=min(self.n_jobs, len(self.parts)))
+        found = run(
+            delayed(_fit_part)(
+                part,
+                self._problem(point, part),
+                None if before is None else self.trials[before].fits[k],
+                self.w,
+                self.grid.starts[point.start] if base is None else point.stretch * base,
+                self.penalty,
+                self.learn_scales and base is None,
+                CODINGS if point.stretch else CODINGS[:1],
+                self.model,
+            )
+            if kept is None
+            else delayed(_recalled)(kept, self._problem(point, part), part, self.model)
+            for k, (part, kept) in enumerate(zip(self.parts, self._kept(point), strict=True))
+        )
+        fits, errors = zip(*found, strict=True)
+        self._keep(point, fits, errors)
+        self.trials[point] = _Trial(fits, errors)
+        if self.report is not None:
+            self.report(len(self.trials), max(EXPECTED, len(self.trials) + 1))
+
+    def _problem(self, point: Point, part: _Part) -> HeatObjective:
+        """With beta weighed against the share of the signals that are there."""
+        beta = point.beta * part.share
+        return replace(self.objective, alpha=point.alpha, beta=beta)
+
+    def _stages(self, point: Point) -> list[Keeper]:
+        return [self.keeper.within(f"{point!r} fold{k}") for k in range(len(self.parts))]
+
+    def _kept(self, point: Point) -> list[Record | None]:
+        return [stage.get() for stage in self._stages(point)]
+
+    def _keep(self, point: Point, fits: Sequence[Solution], errors: Sequence[Array]) -> None:
+        if self.keeper is FORGETFUL:
+            return
+        for stage, part, fit, error in zip(
+            self._stages(point), self.parts, fits, errors, strict=True
+        ):
+            record = solution_record(fit, self.model.ensemble(part.training))
+            stage.put(replace(record, arrays={**record.arrays, "errors": error}))
+
+    def _sums(self, point: Point) -> Array:
+        """The errors of the signals at a point, by the coding that predicts best: (signals,)."""
+        errors = np.concatenate(self.trials[point].errors, axis=1)
+        sums: Array = errors[self._coding(point)]
+        return sums
+
+    def _coding(self, point: Point) -> int:
+        if not point.stretch:
+            return 0
+        return int(np.concatenate(self.trials[point].errors, axis=1).sum(axis=1).argmin())
+
+    def _excess(self, point: Point, other: Point) -> float:
+        return float((self._sums(point) - self._sums(other)).sum())
+
+    def _error(self, point: Point, other: Point) -> float:
+        """The standard error of the difference, paired over the signals."""
+        difference = self._sums(point) - self._sums(other)
+        return float(difference.std() * np.sqrt(difference.size))
+
+    def learned_scales(self, point: Point) -> Array:
+        """In the mean of the folds."""
+        each = [np.sort(fit.tau) for fit in self.trials[point].fits]
+        scales: Array = each[0] if point.stretch else np.mean(each, axis=0)
+        return scales
+
+    def choice(self, best: Point, base: Array | None) -> Choice:
+        table, stretches = self._table(False), self._table(True) if base is not None else None
+        energy = np.concatenate([part.held_out.energy for part in self.parts])
+        errors, total = self._sums(best), float(energy.sum()) or 1.0
+        missed = float(errors.sum()) / total
+        each = np.split(errors, np.cumsum([part.held_out.n_signals for part in self.parts])[:-1])
+        parts = [(part.training, part.held_out) for part in self.parts]
+        score, by_means = score_held_out(parts, each)
+        by_zero = [part.held_out.energy for part in self.parts]
+        better = min(by_zero, by_means, key=lambda bound: float(sum(b.sum() for b in bound)))
+        excess = [error - bound for error, bound in zip(each, better, strict=True)]
+        return Choice(
+            best.alpha,
+            best.beta,
+            self.grid.starts[best.start] if base is None else best.stretch * base,
+            missed,
+            float((errors - missed * energy).std() * np.sqrt(energy.size)) / total,
+            table,
+            score,
+            np.mean([fit.w for fit in self.trials[best].fits], axis=0),
+            self.folds.is_below(excess),
+            CODINGS[self._coding(best)],
+            stretches,
+            self._ends(best),
+        )
+
+    def _ends(self, best: Point) -> tuple[str, ...]:
+        """What was chosen at the end of what could be tried."""
+        tried = list(self.trials)
+        ends = []
+        for name in ("alpha", "beta"):
+            values = [getattr(point, name) for point in tried]
+            if len(set(values)) > 1 and getattr(best, name) == min(values):
+                ends.append(f"smallest {name}")
+            if len(set(values)) > 1 and getattr(best, name) == max(values):
+                ends.append(f"largest {name}")
+        if best.stretch == STRETCHES[-1]:
+            ends.append("largest stretch of the scales")
+        if best.stretch and CODINGS[self._coding(best)] == CODINGS[-1]:
+            ends.append("smallest alpha to predict with")
+        return tuple(ends)
+
+    def _table(self, stretched: bool) -> pd.DataFrame:
+        """One row per point and coding: ``missed``, its standard error, what was learned."""
+        energy = np.concatenate([part.held_out.energy for part in self.parts])
+        total = float(energy.sum()) or 1.0
+        rows = []
+        for point, trial in self.trials.items():
+            if bool(point.stretch) != stretched:
+                continue
+            scales = self.learned_scales(point)
+            errors = np.concatenate(trial.errors, axis=1)
+            for coding, error in zip(CODINGS if stretched else CODINGS[:1], errors, strict=False):
+                missed = float(error.sum()) / total
+                spread = (error - missed * energy).std() * np.sqrt(energy.size) / total
+                rows.append(
+                    {
+                        "n_scales": scales.size,
+                        "alpha": point.alpha,
+                        "beta": point.beta,
+                        "coding": coding,
+                        "missed": missed,
+                        "standard_error": float(spread),
+                        "n_edges": float(np.mean([np.count_nonzero(f.w) for f in trial.fits])),
+                        **{f"scale{k}": float(t) for k, t in enumerate(scales, start=1)},
+                        "stretch": point.stretch,
+                    }
+                )
+        table = pd.DataFrame(rows)
+        return table.drop(columns=["n_scales"] if stretched else ["coding", "stretch"])
+
+
+def _rounded(tau: Array) -> Array:
+    """Sums in another order should hold the same scales."""
+    rounded = np.zeros_like(tau)
+    there = tau > 0.0
+    rounded[there] = np.exp2(np.rint(STEPS * np.log2(tau[there])) / STEPS)
+    return rounded
+
+
+def _recalled(
+    record: Record, problem: HeatObjective, part: _Part, model: SignalModel
+) -> tuple[Solution, Array]:
+    ensemble = model.ensemble(part.training)
+    return read_solution(record, problem, ensemble), record.arrays["errors"]
+
+
+def _fit_part(
+    part: _Part,
+    problem: HeatObjective,
+    before: Solution | None,
     w: Array,
     tau: Array,
     penalty: str,
     learn_scales: bool,
-    codings: Sequence[float] = (1.0,),
-    model: SignalModel = PLAIN,
-) -> Walk:
-    """Fit along the path of alphas, and score every fit on the hidden entries.
+    codings: Sequence[float],
+    model: SignalModel,
+) -> tuple[Solution, Array]:
+    """Fit from an earlier fit or from ``w``, and score on the hidden entries: (codings, signals).
 
     A level is that of the fit: the signals that are held out have no part in it.
     """
-    M = training.X.shape[1]
-    share = M / (M + held_out.n_signals)
-    code = model.coder(penalty)
-    ensemble = model.ensemble(training)
-    walk = []
     # In a process of its own, where the limits of the caller's do not hold.
     with bounded_blas():
-        fits = fit_path(ensemble, share, objective, beta, alphas, w, tau, penalty, learn_scales)
-        for row, problem, fit in fits:
-            D = problem.dictionary(fit.w, fit.tau)
-            level = level_of(fit, len(training.X)) if model.fit_intercept else None
-            for coding in codings:
-                alpha = coding * problem.alpha
-                errors, _ = prediction_errors(D, held_out, alpha, code=code, level=level)
-                walk.append((row | {"coding": coding}, errors))
-    return walk
+        ensemble = model.ensemble(part.training)
+        fit = _fit(ensemble, problem, before, w, tau, penalty, learn_scales)
+        if fit.status is Status.INTERRUPTED:
+            # The solver keeps the best of a fit that is stopped; half a search tells nothing.
+            raise KeyboardInterrupt
+        D = problem.dictionary(fit.w, fit.tau)
+        level = level_of(fit, len(part.training.X)) if model.fit_intercept else None
+        code = PENALTIES[penalty][1]
+        if code is code_log:
+            code = partial(code_log, n_rounds=CODING_ROUNDS)
+        code = partial(code, positive=model.positive)
+        errors = [
+            prediction_errors(D, part.held_out, c * problem.alpha, code=code, level=level)[0]
+            for c in codings
+        ]
+    return replace(fit, memory=None), np.array(errors)
 
 
-def fit_path(
-    training: Signals | Ensemble,
-    share: float,
-    objective: HeatObjective,
-    beta: float,
-    alphas: Sequence[float],
+def _fit(
+    ensemble: Ensemble,
+    problem: HeatObjective,
+    before: Solution | None,
     w: Array,
     tau: Array,
     penalty: str,
     learn_scales: bool,
-) -> Iterator[tuple[dict[str, float], HeatObjective, Solution]]:
-    """Fit from the largest alpha to the smallest, each from the last.
-
-    ``share`` of all signals are there: the fit on all will weigh beta against that many more.
-    """
+) -> Solution:
+    how: dict[str, Any] = {"learn_scales": learn_scales, "max_iter": MAX_ITER}
+    if before is None:
+        start = solve_heat(problem, ensemble, w, tau, tol=ROUGH, **how)
+    else:
+        # Held scales ascend; the codes are in the order that the scales were learned in.
+        scales = before.tau if learn_scales else tau[np.argsort(np.argsort(before.tau))]
+        start = replace(before, tau=scales, status=Status.CONVERGED, n_iter=0, memory=None)
+        if penalty == "l1":
+            start = solve_heat(
+                problem, ensemble, start.w, scales, tol=TOL, codes=start.codes, **how
+            )
     refine, _ = PENALTIES[penalty]
-    codes = None
-    for alpha in sorted(alphas, reverse=True):
-        problem = HeatObjective(objective.candidates, alpha, beta * share, objective.atoms)
-        fit = solve_heat(
-            problem,
-            training,
-            w,
-            tau,
-            learn_scales=learn_scales,
-            max_iter=MAX_ITER,
-            tol=TOL,
-            codes=codes,
-        )
-        w, tau, codes = fit.w, fit.tau, fit.codes
-        fit = refine(
-            problem, training, fit, learn_scales=learn_scales, max_iter=4 * MAX_ITER, tol=TOL
-        )
-        if fit.status is Status.INTERRUPTED:
-            # The solver keeps the best of a fit that is stopped; half a path tells nothing.
-            raise KeyboardInterrupt
-        scales = {f"scale{k}": float(t) for k, t in enumerate(np.sort(fit.tau), start=1)}
-        yield {"alpha": alpha, "n_edges": float(np.count_nonzero(fit.w)), **scales}, problem, fit
+    how["max_iter"] += start.n_iter
+    return refine(problem, ensemble, start, tol=TOL, **how)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numba
 import numpy as np
@@ -21,7 +21,9 @@ from heatgraph.solvers.keeping import thick, thin
 
 __all__ = [
     "BATCH",
+    "CODING_ROUNDS",
     "CODING_TOL",
+    "STEPS_PER_TANGENT",
     "Ensemble",
     "LocalSignals",
     "Objective",
@@ -32,6 +34,8 @@ __all__ = [
     "discount_of",
     "energy_of",
     "ensemble_of",
+    "settle_by_rounds",
+    "settle_codes",
     "tree_sum",
 ]
 
@@ -41,6 +45,11 @@ CODING_TOL = 1e-11  # duality gap of the sources, relative to each signal's ener
 # Signals that are coded, and summed over, together.  Sums over more are taken in an order that
 # depends on this number alone, so that signals in parts give the same bits as those in memory.
 BATCH = 256
+STEPS_PER_TANGENT = 2  # of the graph: to follow a tangent further costs more than a new one
+CODING_ROUNDS = 200  # of reweighting, the graph held: a few signals take more than fifty
+SETTLED = 1e-10  # relative change of a signal's codes in a round, at which they are found
+SETTLED_SUM = 1e-9  # relative fall of the objective in a round, where all signals go on together
+ROUNDS_OF_ALL = 50
 
 
 class Objective(Protocol):
@@ -111,6 +120,15 @@ class Ensemble(Protocol):
         """The sums at codes, their penalty discounted by the tangent at these codes."""
         ...
 
+    @property
+    def steps_per_tangent(self) -> int:
+        """How many steps of the graph a tangent of the logarithmic penalty is worth."""
+        ...
+
+    def settle(self, objective: Any, D: Any, codes: Any) -> Any:
+        """From codes, those at which the logarithmic penalty is stationary, the graph held."""
+        ...
+
     def sources(self, codes: Any, n_scales: int) -> Array:
         """The codes as the paper's (S, N, M); (S, N, 0) where they stay elsewhere."""
         ...
@@ -161,6 +179,56 @@ def code_signals(
         n_threads=n_threads,
         positive=positive,
     )
+
+
+def settle_codes(
+    D: Dictionary,
+    signals: Signals,
+    alpha: float,
+    start: Coding,
+    *,
+    tol: float = CODING_TOL,
+    n_threads: int = 1,
+    positive: bool = False,
+    n_rounds: int = CODING_ROUNDS,
+) -> Coding:
+    """Find the codes of each signal again under its own tangent, until they stay what they are.
+
+    They are then stationary for the logarithmic penalty.
+    """
+    h, value, gap = start.h.copy(), start.value.copy(), start.gap.copy()
+    open_ = np.arange(len(h))
+    for _ in range(n_rounds):
+        if not open_.size:
+            break
+        before = h[open_]
+        coding = code_signals(
+            D,
+            signals if open_.size == len(h) else signals.take(open_),
+            alpha,
+            start=before,
+            tol=tol,
+            n_threads=n_threads,
+            discount=discount_of(np.abs(before) * D.omega.ravel(), alpha),
+            positive=positive,
+        )
+        h[open_], value[open_], gap[open_] = coding.h, coding.value, coding.gap
+        moved = np.abs(coding.h - before).max(axis=1, initial=0.0)
+        open_ = open_[moved > SETTLED * np.abs(coding.h).max(axis=1, initial=0.0)]
+    return Coding(h, value, gap)
+
+
+def settle_by_rounds(ensemble: Ensemble, objective: Any, D: Any, codes: Any) -> Any:
+    """As :func:`settle_codes`, for codes that only their ensemble understands."""
+    last = np.inf
+    for _ in range(ROUNDS_OF_ALL):
+        discount, above = ensemble.discount(D, codes, objective.alpha)
+        codes, moments = ensemble.code(objective, D, codes, discount)
+        value = moments.fit + objective.alpha * float(np.vdot(D.omega, moments.c)) + above
+        if last - value <= SETTLED_SUM * abs(value):
+            break
+        last = value
+    return codes
 
 
 def as_sources(codes: Array, n_scales: int) -> Array:
@@ -239,6 +307,7 @@ class LocalSignals:
     signals: Signals
     n_threads: int = 1
     positive: bool = False
+    steps_per_tangent: ClassVar[int] = STEPS_PER_TANGENT
 
     @property
     def n_signals(self) -> int:
@@ -333,6 +402,18 @@ class LocalSignals:
 
         total: Moments = tree_sum(moments(), self.n_batches)
         return total
+
+    def settle(self, objective: HeatObjective, D: Dictionary, codes: Array) -> Array:
+        return np.concatenate(
+            [some.settle_batch(objective, D, codes[rows]) for some, rows in self.batches()]
+        )
+
+    def settle_batch(self, objective: HeatObjective, D: Dictionary, codes: Array) -> Array:
+        """The stationary codes of all signals at once."""
+        nothing = np.zeros(len(codes))
+        how: dict[str, Any] = {"n_threads": self.n_threads, "positive": self.positive}
+        start = Coding(codes, nothing, nothing)
+        return settle_codes(D, self.signals, objective.alpha, start, **how).h
 
     def sources(self, codes: Array, n_scales: int) -> Array:
         return as_sources(codes, n_scales)

@@ -8,7 +8,7 @@ minimising sources.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -30,7 +30,17 @@ from heatgraph.solvers.keeping import FORGETFUL, Keeper, Record
 from heatgraph.solvers.quasi_newton import Evaluation, State, minimise
 from heatgraph.solvers.result import Monitor, Progress, Solution, Status
 
-__all__ = ["CODING_TOL", "as_sources", "code_signals", "keep_solution", "recall", "solve_heat"]
+__all__ = [
+    "CODING_TOL",
+    "as_sources",
+    "code_signals",
+    "keep_solution",
+    "read_solution",
+    "recall",
+    "solution_record",
+    "solve_heat",
+    "with_codes",
+]
 
 Array = NDArray[np.float64]
 
@@ -79,12 +89,14 @@ def solve_heat(
     monitor: Monitor | None = None,
     n_threads: int = 1,
     discount: Any = None,
+    memory: tuple[Array, Array] | None = None,
     keeper: Keeper = FORGETFUL,
 ) -> Solution:
     """Minimise the objective of LearnHeat from the weights ``w`` and the scales ``tau``.
 
     ``codes`` and ``discount`` are as the ensemble of the signals understands them: arrays
-    (M, S N) for signals in memory.
+    (M, S N) for signals in memory.  ``memory`` is that of an earlier solution, of the same
+    objective with another discount.
     """
     ensemble = ensemble_of(signals, n_threads)
     kept = recall(keeper, objective, ensemble)
@@ -103,6 +115,7 @@ def solve_heat(
         tol=tol,
         reach=FIRST_REACH,
         metric=metric,
+        memory=None if memory is None else Curvature.of(metric, *memory),
         dear=objective.dear,
         report=_reporter(monitor, keep, n, max_iter),
         resume=keep.last(metric),
@@ -117,6 +130,7 @@ def solve_heat(
         n_iter=state.n_iter,
         residual=state.residual,
         elsewhere=None if isinstance(ensemble, LocalSignals) else state.at.aux,
+        memory=(state.memory.steps.copy(), state.memory.yields.copy()),
     )
     if status is Status.INTERRUPTED:
         keep(state)
@@ -216,8 +230,12 @@ class _StateKeeper:
 
 def keep_solution(keeper: Keeper, solution: Solution, ensemble: Ensemble) -> None:
     """Leave a solution with a keeper."""
-    if keeper is FORGETFUL:
-        return
+    if keeper is not FORGETFUL:
+        keeper.put(solution_record(solution, ensemble))
+
+
+def solution_record(solution: Solution, ensemble: Ensemble) -> Record:
+    """A solution as a keeper holds it."""
     facts = {
         "status": str(solution.status),
         "n_iter": solution.n_iter,
@@ -229,26 +247,41 @@ def keep_solution(keeper: Keeper, solution: Solution, ensemble: Ensemble) -> Non
         "objective": solution.objective,
         **ensemble.pack(solution.codes),
     }
-    keeper.put(Record(facts, arrays))
+    if solution.memory is not None:
+        arrays["steps"], arrays["yields"] = solution.memory
+    return Record(facts, arrays)
 
 
 def recall(keeper: Keeper, objective: Objective, ensemble: Ensemble) -> Solution | None:
     """The solution that was left with a keeper, or None."""
     record = keeper.get()
-    if record is None:
-        return None
+    return None if record is None else read_solution(record, objective, ensemble)
+
+
+def read_solution(record: Record, objective: Objective, ensemble: Ensemble) -> Solution:
+    """The solution that :func:`solution_record` took apart."""
     facts, arrays = record.facts, record.arrays
     if arrays["w"].shape != (objective.candidates.n_edges,):
         raise ValueError(f"its solution has {arrays['w'].size} weights")
     n_scales = arrays["tau"].size
     codes = ensemble.unpack(arrays, n_scales * objective.candidates.n_nodes)
-    return Solution(
+    solution = Solution(
         w=arrays["w"],
-        H=ensemble.sources(codes, n_scales),
+        H=np.empty((n_scales, objective.candidates.n_nodes, 0)),
         tau=arrays["tau"],
         objective=arrays["objective"],
         status=Status(facts["status"]),
         n_iter=facts["n_iter"],
         residual=facts["residual"],
+        memory=(arrays["steps"], arrays["yields"]) if "steps" in arrays else None,
+    )
+    return with_codes(solution, ensemble, codes)
+
+
+def with_codes(solution: Solution, ensemble: Ensemble, codes: Any) -> Solution:
+    """The solution with other codes, as its ensemble understands them."""
+    return replace(
+        solution,
+        H=ensemble.sources(codes, solution.tau.size),
         elsewhere=None if isinstance(ensemble, LocalSignals) else codes,
     )

@@ -82,6 +82,7 @@ def minimise(
     tol: float,
     reach: float,
     metric: Array | None = None,
+    memory: Curvature | None = None,
     dear: bool = False,
     report: Callable[[State[Aux]], None] | None = None,
     resume: State[Aux] | None = None,
@@ -92,15 +93,18 @@ def minimise(
 
     ``reach`` is how far the first step may move a coordinate, before anything is known of the
     curvature.  ``metric`` has the relative curvature along each coordinate, where that is known:
-    positive, of a size near 1.  ``dear`` is whether an evaluation costs far more than work on the
-    model, so that the model is worth its full memory and more steps.
+    positive, of a size near 1; ``memory`` is what an earlier call on a similar function learned of
+    the curvature, in the same metric.  ``dear`` is whether an evaluation costs far more than work
+    on the model, so that the model is worth its full memory and more steps.
 
     The residual is ``valid.descent(x, gradient)`` over the value: the fall that the gradient still
     promises.  KeyboardInterrupt, once the start is evaluated, ends with the best state so far.
     """
     if metric is None:
         metric = np.ones(x.size)
-    state = _initial(evaluate, valid, x, aux, reach, metric) if resume is None else resume
+    if memory is None:
+        memory = Curvature.nothing(metric)
+    state = _initial(evaluate, valid, x, aux, reach, memory) if resume is None else resume
     try:
         while True:
             if report is not None:
@@ -120,11 +124,10 @@ def minimise(
 
 
 def _initial(
-    evaluate: Evaluate[Aux], valid: ValidSet, x: Array, aux: Aux, reach: float, metric: Array
+    evaluate: Evaluate[Aux], valid: ValidSet, x: Array, aux: Aux, reach: float, memory: Curvature
 ) -> State[Aux]:
     at = evaluate(x, aux)
-    nothing = Curvature.nothing(metric)
-    return State(x, at, nothing, reach, (at.value,), _residual(valid, x, at))
+    return State(x, at, memory, reach, (at.value,), _residual(valid, x, at))
 
 
 def _residual(valid: ValidSet, x: Array, at: Evaluation[Aux]) -> float:

@@ -73,7 +73,8 @@ class Solution:
     ``objective`` the history with the start first and the final value last, ``residual`` the
     stationarity residual at the end, relative to the objective (NaN where a solver states none).
     Where the signals are not in memory, ``H`` is empty and ``elsewhere`` the handle of their codes;
-    where a level was fitted along with the sources, ``elsewhere`` holds both.
+    where a level was fitted along with the sources, ``elsewhere`` holds both.  ``memory`` are the
+    last steps and the changes of the gradient over them, (m, n) each, for a fit that goes on.
     """
 
     w: NDArray[np.float64]
@@ -84,6 +85,7 @@ class Solution:
     n_iter: int
     residual: float = field(default=float("nan"))
     elsewhere: Any = None
+    memory: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None
 
     @property
     def codes(self) -> Any:

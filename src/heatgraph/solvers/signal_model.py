@@ -17,14 +17,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from heatgraph.graph.candidates import CandidateEdges
 from heatgraph.objective.heat import Dictionary, HeatObjective, Moments, Signals
-from heatgraph.solvers.ensemble import BATCH, CODING_TOL, Ensemble, LocalSignals, energy_of
+from heatgraph.solvers.ensemble import (
+    BATCH,
+    CODING_TOL,
+    STEPS_PER_TANGENT,
+    Ensemble,
+    LocalSignals,
+    energy_of,
+    settle_by_rounds,
+)
 from heatgraph.solvers.majorise import PENALTIES, Coder
 from heatgraph.solvers.result import Solution
 
@@ -94,6 +102,7 @@ class InterceptSignals:
     """
 
     local: LocalSignals
+    steps_per_tangent: ClassVar[int] = STEPS_PER_TANGENT
 
     @property
     def n_signals(self) -> int:
@@ -123,6 +132,10 @@ class InterceptSignals:
 
     def moments(self, objective: HeatObjective, D: Dictionary, codes: LevelCodes) -> Moments:
         return _around(self.local, codes.u).moments(objective, D, codes.h)
+
+    def settle(self, objective: HeatObjective, D: Dictionary, codes: LevelCodes) -> LevelCodes:
+        settled: LevelCodes = settle_by_rounds(self, objective, D, codes)
+        return settled
 
     def sources(self, codes: LevelCodes, n_scales: int) -> Array:
         return self.local.sources(codes.h, n_scales)

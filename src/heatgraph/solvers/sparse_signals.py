@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from threading import local
-from typing import Any
+from typing import Any, ClassVar
 
 import numba
 import numpy as np
@@ -20,7 +20,7 @@ from heatgraph.kernels.pool import run_threads
 from heatgraph.objective.heat import Signals
 from heatgraph.objective.pricing import RANK_TOL, signal_factors
 from heatgraph.objective.sparse import Codes, SparseDictionary, SparseMoments, SparseObjective
-from heatgraph.solvers.ensemble import above_tangent, discount_of
+from heatgraph.solvers.ensemble import STEPS_PER_TANGENT, above_tangent, discount_of
 from heatgraph.solvers.working_sets import (
     TOGETHER,
     code_block,
@@ -49,6 +49,7 @@ class SparseSignals:
     signals: Signals
     dtype: Any = np.float64
     n_threads: int = 1
+    steps_per_tangent: ClassVar[int] = STEPS_PER_TANGENT
 
     @property
     def n_signals(self) -> int:
@@ -176,6 +177,10 @@ class SparseSignals:
         discount, _ = self.discount(D, codes, objective.alpha)
         R = self.residuals(D, codes)
         return objective.moments(D, R, codes, np.abs(codes.what) * discount.what)
+
+    def settle(self, objective: SparseObjective, D: SparseDictionary, codes: Codes) -> Codes:
+        """Codes as they are: they are found anew with every step, to a rough tolerance."""
+        return codes
 
     def sources(self, codes: Codes, n_scales: int) -> Array:
         """Nothing: the codes stay sparse."""
