@@ -103,7 +103,7 @@ def learn(
         str | None, typer.Option(help="What a source costs: unit or raw (sparse).")
     ] = None,
     solver: Annotated[
-        str | None, typer.Option(help="auto, dense, sparse or paper (sparse).")
+        str | None, typer.Option(help="auto, dense, sparse, or paper (--model sparse).")
     ] = None,
     candidates: Annotated[
         str | None,

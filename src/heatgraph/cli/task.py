@@ -125,6 +125,8 @@ def _belongs(key: str, value: Any, model: str) -> bool:
         return number if model == "gaussian" else not number and value != "auto"
     if key == "cut":
         return model == "gaussian" and value == "significance"
+    if key == "solver":
+        return model == "sparse" and value not in ("auto", "dense", "sparse")
     if key == "n_scales":
         return model == "sparse" and value == "auto"
     return not any(key in kind().get_params() for name, kind in MODELS.items() if name != model)

@@ -42,7 +42,7 @@ MODELS: dict[str, type[Any]] = {"gaussian": HeatCovariance, "sparse": LearnHeat}
 # What both models understand; the penalty of one is not that of the other.
 SHARED = (
     *("n_scales", "fit_intercept", "candidates", "n_edges", "cut", "checkpoint"),
-    *("n_jobs", "max_iter", "tol", "random_state", "verbose"),
+    *("n_jobs", "max_iter", "tol", "solver", "random_state", "verbose"),
 )
 FEWEST = 6  # signals: with fewer, a fold has too few to compare by
 HOPELESS = 3.0  # standard errors by which a model is worse that need not be fitted on more folds
