@@ -68,7 +68,7 @@ def distances(data: RealData) -> Array:
 
 
 def hidden_entries(data: RealData, hiding: str, rng: np.random.Generator) -> Mask:
-    """Which entries of the test are hidden, a fifth: anywhere, or around one node a signal."""
+    """Which entries of the test are hidden, a fifth: anywhere, or around one node per signal."""
     seen = np.isfinite(data.X_test)
     if hiding == "random":
         return seen & (rng.random(seen.shape) < SHARE)

@@ -61,7 +61,8 @@ STOPPED = (
     "command would go on from there"
 )
 SIGNALS = (
-    "Signals as CSV, Parquet or NPY: a row a signal, a column a node. Several Parquet files, or a "
+    "Signals as CSV, Parquet or NPY: one row per signal, one column per node. Several Parquet files, "
+    "or a "
     "folder of them, are read by Dask."
 )
 

@@ -41,7 +41,7 @@ def report(
     coordinates: Annotated[
         Path | None,
         typer.Option(
-            help="CSV file with a row a node: its name, and longitude and latitude, or x and y."
+            help="CSV file with one row per node: its name, and longitude and latitude, or x and y."
         ),
     ] = None,
     title: Annotated[str, typer.Option(help="Heading of the page.")] = "A learned graph",

@@ -1,4 +1,4 @@
-"""What a comparison found: one row a method, a verdict, and files."""
+"""What a comparison found: one row per method, a verdict, and files."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ class Comparison:
 
     @property
     def table(self) -> pd.DataFrame:
-        """One row a method; without a known graph, without the columns that need one."""
+        """One row per method; without a known graph, without the columns that need one."""
         columns = [column.name for column in fields(MethodResult)]
         rows = [asdict(result) for result in self.results]
         frame = pd.DataFrame(rows, columns=columns).set_index("name")

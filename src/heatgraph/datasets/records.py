@@ -25,9 +25,10 @@ class PlacedSignals:
     Parameters
     ----------
     signals : DataFrame
-        A row a time, a column a node; NaN where nothing was measured.
+        One row per time, one column per node; NaN where nothing was measured.
     places : DataFrame
-        A row a node, in the order of the columns of ``signals``: ``lon``, ``lat`` in degrees and
+        One row per node, in the order of the columns of ``signals``: ``lon``, ``lat`` in degrees,
+        and
         ``title``, the name in full.
     provenance : str
         Where the numbers come from and what was done to them.

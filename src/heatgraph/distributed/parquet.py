@@ -105,7 +105,7 @@ def read_parquet(
 
     Parameters
     ----------
-    paths : the files, all with the same columns of numbers, a column a node.
+    paths : the files, all with the same columns of numbers, one column per node.
     leave_out : columns that are not nodes.  (An index that pandas wrote is left out anyway.)
 
     Examples

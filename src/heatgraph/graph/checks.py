@@ -144,7 +144,7 @@ def check_coordinates(value: ArrayLike, n_nodes: int) -> NDArray[np.float64]:
     coordinates = _as_floats(value, "coordinates")
     if coordinates.shape != (n_nodes, 2):
         raise ValueError(
-            f"coordinates must have shape ({n_nodes}, 2), one row a node, got {coordinates.shape}"
+            f"coordinates must have shape ({n_nodes}, 2), one row per node, got {coordinates.shape}"
         )
     if not np.isfinite(coordinates).all():
         raise ValueError("coordinates must be finite, got NaN or infinity")

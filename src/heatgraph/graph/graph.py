@@ -442,7 +442,7 @@ class Graph:
         return cls(**convert.from_networkx(graph, weight))
 
     def to_pandas(self) -> pd.DataFrame:
-        """The list of edges as a data frame, one row an edge.
+        """The list of edges as a data frame, one row per edge.
 
         Returns
         -------
@@ -471,7 +471,7 @@ class Graph:
         Parameters
         ----------
         frame : pandas.DataFrame
-            One row an edge.
+            one row per edge.
         n_nodes : int, optional
             Given, the columns hold node numbers below it.
         names : sequence of hashable, optional

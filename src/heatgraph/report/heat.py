@@ -57,7 +57,8 @@ def show_signals(
     values = None if signals is None else np.asarray(signals, dtype=np.float64)
     if values is not None and (values.ndim != 2 or values.shape[1] != learned.n_nodes):
         raise ValueError(
-            f"signals must be (n_signals, {learned.n_nodes}), a column a node, got {values.shape}."
+            f"signals must be (n_signals, {learned.n_nodes}), one column per node, got "
+            f"{values.shape}."
         )
     n_signals = len(sources) if values is None else len(values)
     if not n_signals:

@@ -104,7 +104,7 @@ def _from_frame(graph: Graph, frame: pd.DataFrame) -> tuple[list[Any], tuple[str
             twice = [key for key, times in Counter(keys).items() if times > 1]
             if twice:
                 raise ValueError(
-                    f"coordinates must have one row a node, but {named} has {twice[0]!r} twice."
+                    f"coordinates must have one row per node, but {named} has {twice[0]!r} twice."
                 )
             axes = ("longitude", "latitude") if y in GEOGRAPHIC else ("x", "y")
             return _by_name(graph, dict(zip(keys, rows, strict=True)), named), axes

@@ -71,7 +71,7 @@ _comparing = compiled_with(nrt=False, fastmath=FASTMATH | {"nnan"})
 
 @dataclass(frozen=True)
 class Coding:
-    """Codes ``h`` (M, K), a row a signal, with the value and duality gap each row reached."""
+    """Codes ``h`` (M, K), one row per signal, with the value and duality gap each row reached."""
 
     h: Array
     value: Array
@@ -96,7 +96,7 @@ def code(
     Parameters
     ----------
     G : (K, K) Gram matrix ``D^T D``.
-    C : (M, K) correlations ``D^T x`` of the observed entries, a row a signal.
+    C : (M, K) correlations ``D^T x`` of the observed entries, one row per signal.
     a : (K,) penalty of each atom, or (M, K) where it differs between signals.
     energy : (M,) squared norm of the observed entries.
     start : (M, K) codes to start from; not written to.

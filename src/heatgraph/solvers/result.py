@@ -89,7 +89,7 @@ class Solution:
 
     @property
     def codes(self) -> Any:
-        """The sources as rows (M, S N), a row a signal, or the handle of those elsewhere."""
+        """The sources as rows (M, S N), one row per signal, or the handle of those elsewhere."""
         if self.elsewhere is not None:
             return self.elsewhere
         return np.ascontiguousarray(self.H.transpose(2, 0, 1)).reshape(self.H.shape[2], -1)
