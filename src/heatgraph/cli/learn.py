@@ -61,9 +61,8 @@ STOPPED = (
     "command would go on from there"
 )
 SIGNALS = (
-    "Signals as CSV, Parquet or NPY: one row per signal, one column per node. Several Parquet files, "
-    "or a "
-    "folder of them, are read by Dask."
+    "Signals as CSV, Parquet or NPY: one row per signal, one column per node. Several Parquet "
+    "files, or a folder of them, are read by Dask."
 )
 
 

@@ -28,8 +28,7 @@ class PlacedSignals:
         One row per time, one column per node; NaN where nothing was measured.
     places : DataFrame
         One row per node, in the order of the columns of ``signals``: ``lon``, ``lat`` in degrees,
-        and
-        ``title``, the name in full.
+        and ``title``, the name in full.
     provenance : str
         Where the numbers come from and what was done to them.
     outlines : mapping of str to tuple of ndarray (n_points, 2)

@@ -471,7 +471,7 @@ class Graph:
         Parameters
         ----------
         frame : pandas.DataFrame
-            one row per edge.
+            One row per edge.
         n_nodes : int, optional
             Given, the columns hold node numbers below it.
         names : sequence of hashable, optional
