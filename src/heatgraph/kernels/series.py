@@ -36,7 +36,7 @@ Array = NDArray[np.float64]
 
 MOST_TERMS = 2048
 CHECKED_BETWEEN = 3  # points between two nodes at which the error of a series is looked at
-FACTOR_TOL = 1e-9  # of the largest factor: smaller ones are left out
+FACTOR_TOL = 1e-6  # of the largest factor: smaller ones are left out
 
 
 def chebyshev_nodes(n: int) -> Array:
