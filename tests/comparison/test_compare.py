@@ -175,7 +175,9 @@ def test_workers_change_nothing(frame, found, truth):
 
 
 def test_files_and_picture(found, tmp_path):
+    open_figures = plt.get_fignums()
     files = {path.name for path in found.save(tmp_path / "out")}
+    assert plt.get_fignums() == open_figures  # the picture is closed once it is written
     assert files == {"comparison.csv", "comparison.json", "graphs.csv", "graphs.png"}
     table = pd.read_csv(tmp_path / "out" / "comparison.csv", index_col="name")
     assert table.loc["GGL", "missed"] == pytest.approx(found["GGL"].missed)
@@ -184,7 +186,9 @@ def test_files_and_picture(found, tmp_path):
     assert told["methods"][-1]["missed"] is None
     edges = pd.read_csv(tmp_path / "out" / "graphs.csv")
     assert (edges["method"] == "GGL").sum() == found["GGL"].n_edges
-    titles = [ax.get_title() for ax in found.plot().axes]
+    figure = found.plot()
+    titles = [ax.get_title() for ax in figure.axes]
+    plt.close(figure)
     assert titles[0] == f"known, {found.truth.n_edges} edges"
     assert len([title for title in titles if title]) == 4
 

@@ -43,6 +43,7 @@ def boxes(ax):
 
 
 def test_draws_on_the_axes_given(graph):
+    before = plt.get_fignums()
     ax = Figure().subplots()
     assert plot_graph(graph, ax=ax) is ax
     assert plot_sources(graph, np.ones(16), np.eye(2, 16), ax=ax) is ax
@@ -51,7 +52,7 @@ def test_draws_on_the_axes_given(graph):
     assert plot_weights(graph, ax=ax) is ax
     panels = Figure().subplots(1, 2)
     assert plot_laplacians([graph, graph], ax=panels) == list(panels)
-    assert plt.get_fignums() == []
+    assert plt.get_fignums() == before
 
 
 def test_same_picture_at_every_call(graph):

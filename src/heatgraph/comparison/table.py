@@ -212,9 +212,12 @@ class Comparison:
                 file.write(text)
         paths = [folder / name for name in texts]
         if self.graphs:
+            import matplotlib.pyplot as plt
+
             figure = self.plot(coordinates)
             with write_atomically(folder / "graphs.png") as file:
                 figure.savefig(file, format="png", dpi=110)
+            plt.close(figure)
             paths.append(folder / "graphs.png")
         return paths
 
