@@ -95,7 +95,7 @@ def learn(
     Returns
     -------
     LearnHeat or HeatCovariance
-        Fitted.  ``comparison_`` is a :class:`~heatgraph.learners.ModelComparison`, or None where
+        Fitted.  ``comparison_`` is a ``ModelComparison``, or None where
         nothing was compared.  Ctrl-C during the comparison leaves the Gaussian model of all
         signals, with the status "interrupted".
 
