@@ -19,6 +19,8 @@ __all__ = ["Probes", "probing_vectors"]
 Array = NDArray[np.float64]
 Ints = NDArray[np.intp]
 
+CROWDED = 5.0  # nodes near a node, over the number of colours: more would need too many colours
+
 
 @dataclass(frozen=True, eq=False)
 class Probes:
@@ -47,19 +49,26 @@ def probing_vectors(
 ) -> Probes:
     """At most ``most`` vectors: no two nodes of one colour are candidates or near each other.
 
-    Near is within ``distance`` edges of positive weight.  Nodes are coloured one after the other,
-    those with most nodes near first, each with the least colour that none of these has.  Where
-    ``most`` colours do not suffice (hubs have everything nearby) a node takes a random one.
+    Near is within as many edges of positive weight as ``most`` colours allow, ``distance`` at the
+    most.  Nodes are coloured one after the other, those with most nodes near first, each with the
+    least colour that none of these has.  Where ``most`` colours do not even separate candidates
+    (hubs), a node takes a random one.
     """
     N = candidates.n_nodes
     kept = w > 0.0
     step = _adjacency(N, candidates.i[kept], candidates.j[kept])
     near, reached = _adjacency(N, candidates.i, candidates.j), step
+    colours = _greedy_colours(near, most, rng)
     for _ in range(distance - 1):
         reached = _pattern(reached @ step + reached)
         near = _pattern(near + reached)
-    near = _pattern(near + step)
-    colours = _greedy_colours(near.indptr, near.indices, most, rng)
+        # Of nodes that are near each other a third or so need colours of their own.
+        if near.nnz > CROWDED * most * N:
+            break
+        wider = _greedy_colours(near, most + 1, rng)
+        if wider.max() >= most:
+            break
+        colours = wider
     return Probes(colours, rng.choice([-1.0, 1.0], N))
 
 
@@ -74,7 +83,8 @@ def _pattern(A: csr_array) -> csr_array:
     return A
 
 
-def _greedy_colours(indptr: Ints, indices: Ints, most: int, rng: np.random.Generator) -> Ints:
+def _greedy_colours(near: csr_array, most: int, rng: np.random.Generator) -> Ints:
+    indptr, indices = near.indptr, near.indices
     colours = np.full(indptr.size - 1, -1, dtype=np.intp)
     free = np.ones(most + 1, dtype=bool)  # the last is for nodes that have no colour yet
     for node in np.argsort(-np.diff(indptr), kind="stable"):

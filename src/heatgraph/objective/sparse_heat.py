@@ -29,8 +29,8 @@ SERIES_TOL = 1e-9  # of the largest value of a function
 SOLVE_TOL = 1e-8  # of the first residual of conjugate gradients
 SOLVE_ITER = 1000
 AT_ONCE = 64  # signals whose systems are solved together
-# For log-determinants and standard deviations: the furthest colours that take few enough vectors.
-PROBE_DISTANCES, MOST_PROBES = (16, 12, 8, 6, 5, 4, 3, 2), 256
+# For log-determinants and standard deviations: as far apart, in edges, as so many vectors allow.
+PROBE_DISTANCE, MOST_PROBES = 30, 256
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,11 +101,7 @@ class SparseHeat:
     @cached_property
     def _probes(self) -> Array:
         rng = np.random.default_rng(0)
-        for distance in PROBE_DISTANCES:
-            probes = probing_vectors(self.candidates, self.w, distance, 2 * MOST_PROBES, rng)
-            if probes.n_vectors <= MOST_PROBES:
-                break
-        return probes.Z
+        return probing_vectors(self.candidates, self.w, PROBE_DISTANCE, MOST_PROBES, rng).Z
 
     def log_likelihoods(self, X: Array) -> Array:
         """``log N(x; 0, C)`` of each row."""

@@ -46,7 +46,7 @@ ROUND_ITER = 12  # iterations on the weights in one round: the next round moves 
 PER_SIGNAL = 0.5  # nats per node, over the number of signals: smaller falls are sampling error
 LOOSEST = 0.01  # nats per node: however few the signals are
 VECTORS = 200  # probing vectors, about: their error is then below that of a few hundred signals
-DISTANCES = (6, 5, 4, 3, 2)  # of nodes with the same colour; the first that takes few enough
+DISTANCE = 6  # of nodes with the same colour, in edges: if possible, more than this
 WEAK = 0.1  # of the median weight: lighter edges do not count as edges for the colours
 FLAT = 0.05  # of the median information: an edge with less is given this much
 MEMORY = 20  # pairs of L-BFGS
@@ -166,11 +166,7 @@ class LargeFitter:
         positive = w[w > 0.0]
         strong = w * (w > WEAK * np.median(positive)) if positive.size else w
         rng = np.random.default_rng(self.seed)
-        for distance in DISTANCES:
-            probes = probing_vectors(self.layout.candidates, strong, distance, 2 * VECTORS, rng)
-            if probes.n_vectors <= VECTORS:
-                break
-        return probes
+        return probing_vectors(self.layout.candidates, strong, DISTANCE, VECTORS, rng)
 
     def _penalised(
         self, problem: LargeGaussianHeat, x: Array, start: Array, c: float
