@@ -291,7 +291,7 @@ def _entropy(counts: tuple[int, int], total: int) -> float:
 
 
 def _codes(value: ArrayLike, parameter: str) -> NDArray[np.float64]:
-    """One row a signal."""
+    """One row per signal."""
     array = np.asarray(value, dtype=np.float64)
     if array.ndim < 2 or not array.size:
         raise ValueError(f"{parameter} must have shape (n_signals, ...), got {array.shape}")

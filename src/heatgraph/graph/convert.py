@@ -183,7 +183,7 @@ def from_networkx(graph: nx.Graph[Any], weight: str) -> Parts:
 
 
 def to_pandas(graph: Graph) -> pd.DataFrame:
-    """One row an edge."""
+    """One row per edge."""
     import pandas as pd
 
     nodes = labels(graph)

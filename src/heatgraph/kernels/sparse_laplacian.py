@@ -11,7 +11,7 @@ from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import coo_array, csr_array, diags_array
+from scipy.sparse import coo_array
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 
 from heatgraph.graph.candidates import CandidateEdges
@@ -69,13 +69,6 @@ class EdgeLayout:
         place = np.empty(self.n_nodes, dtype=np.intp)
         place[self.order] = np.arange(self.n_nodes)
         return place
-
-    def matrix(self, w: Array) -> csr_array:
-        """``L(w)`` of weights of any sign, renumbered."""
-        indptr, ends, edge = self.rows
-        N = self.n_nodes
-        off = csr_array((-w[edge], ends, indptr), shape=(N, N))
-        return (off + diags_array(-np.asarray(off.sum(axis=1)))).tocsr()
 
     def laplacian(self, w: Array) -> SparseLaplacian:
         """``L(w)``, without the candidates whose weight is zero."""
