@@ -23,13 +23,13 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from heatgraph.datasets import make_graph, make_heat_signals
-from heatgraph.experiments.cells import PATHS
+from heatgraph.estimators import GraphicalLassoGraph, SmoothGraph, SpectralTemplates
 from heatgraph.experiments.paper import TABLES
-from heatgraph.experiments.problems import CUT, MODELS, Problem
-from heatgraph.experiments.protocol import EPS, PENALTIES, grid
+from heatgraph.experiments.paper_settings import EPS, PENALTIES, grid
+from heatgraph.experiments.synthetic_problems import CUT, MODELS, Problem
+from heatgraph.experiments.synthetic_runs import PATHS
 from heatgraph.graph import Graph
 from heatgraph.graph.candidates import CandidateEdges
-from heatgraph.learners import GraphicalLassoGraph, SmoothGraph, SpectralTemplates
 from heatgraph.metrics import EdgeScores, edge_scores
 from heatgraph.solvers.log_degree import learn_log_degree
 from heatgraph.solvers.templates import (

@@ -20,13 +20,13 @@ from numpy.typing import NDArray
 
 from heatgraph import Graph, LearnHeat
 from heatgraph.datasets import make_graph, make_heat_signals
-from heatgraph.experiments.cells import as_graph, heat_path
+from heatgraph.estimators.model import DenseModel
 from heatgraph.experiments.paper import TABLES
-from heatgraph.experiments.problems import CUT, MODELS, Problem
-from heatgraph.experiments.protocol import ALPHAS, BETAS
-from heatgraph.learners.model import DenseModel
+from heatgraph.experiments.paper_settings import ALPHAS, BETAS
+from heatgraph.experiments.synthetic_problems import CUT, MODELS, Problem
+from heatgraph.experiments.synthetic_runs import as_graph, heat_path
 from heatgraph.metrics import best_cut, edge_scores
-from heatgraph.objective.heat import Signals
+from heatgraph.models.heat import Signals
 from heatgraph.selection.cut import mixture_cut, otsu, typical_cut
 from heatgraph.solvers.heat import as_sources
 

@@ -19,8 +19,8 @@ from threadpoolctl import threadpool_limits
 
 from heatgraph.datasets import make_graph, make_heat_signals
 from heatgraph.graph.candidates import CandidateEdges
-from heatgraph.solvers._baseline_common import squared_distances
 from heatgraph.solvers.log_degree import log_degree_step, parameters_for_degree
+from heatgraph.solvers.semismooth_newton import squared_distances
 from heatgraph.solvers.smooth import smooth_graph_step
 from heatgraph.solvers.templates import Templates, learn_templates_within, smallest_residual
 

@@ -15,8 +15,8 @@ import numpy as np
 
 from heatgraph.datasets import make_graph, make_heat_signals
 from heatgraph.graph import CandidateEdges
-from heatgraph.objective.atoms import ATOMS
-from heatgraph.objective.heat import HeatObjective, Signals
+from heatgraph.models.atoms import ATOMS
+from heatgraph.models.heat import HeatObjective, Signals
 from heatgraph.solvers.heat import solve_heat
 from heatgraph.solvers.threads import bounded_blas
 

@@ -28,8 +28,8 @@ from heatgraph.graph import CandidateEdges
 from heatgraph.kernels.probing import Probes, probing_vectors
 from heatgraph.kernels.sparse_laplacian import EdgeLayout
 from heatgraph.metrics import best_cut, edge_scores
-from heatgraph.objective.gaussian import GaussianHeat
-from heatgraph.objective.gaussian_large import BlockSignals, LargeGaussianHeat
+from heatgraph.models.gaussian import GaussianHeat
+from heatgraph.models.gaussian_large import BlockSignals, LargeGaussianHeat
 
 RESULTS = Path("docs/results/large.json")
 SCALES = (2.5, 4.0)

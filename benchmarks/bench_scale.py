@@ -20,19 +20,19 @@ from sklearn.exceptions import ConvergenceWarning
 from benchmarks.memory import peak_bytes
 from heatgraph import Graph, LearnHeat
 from heatgraph.datasets import make_graph, make_heat_signals
+from heatgraph.estimators.large import GAP, reach_of
+from heatgraph.estimators.validation import resolve_candidates, start_near
 from heatgraph.graph import CandidateEdges
 from heatgraph.kernels.layout import Layout
-from heatgraph.learners.large import GAP, reach_of
-from heatgraph.learners.validation import resolve_candidates, start_near
 from heatgraph.metrics import best_cut, edge_scores
-from heatgraph.objective.atoms import ATOMS
-from heatgraph.objective.heat import HeatObjective, Signals
-from heatgraph.objective.sparse import SparseObjective
+from heatgraph.models.atoms import ATOMS
+from heatgraph.models.heat import HeatObjective, Signals
+from heatgraph.models.sparse import SparseObjective
 from heatgraph.selection.cut import typical_cut
-from heatgraph.solvers.ensemble import LocalSignals
+from heatgraph.solvers.coarse_to_fine import rough_enough, solve_by_stages
 from heatgraph.solvers.heat import solve_heat
+from heatgraph.solvers.signal_access import LocalSignals
 from heatgraph.solvers.sparse_signals import SparseSignals
-from heatgraph.solvers.stages import rough_enough, solve_by_stages
 from heatgraph.solvers.threads import bounded_blas
 
 TAU = np.array([2.5, 4.0])
@@ -305,7 +305,7 @@ def certificate():
 
     With raw atoms the penalty is the paper's, and so is alpha.
     """
-    from heatgraph.solvers.certify import solve_priced
+    from heatgraph.solvers.edge_generation import solve_priced
 
     for n_nodes, atoms, alpha, n_rounds in (
         (300, "unit", ALPHA, 40),

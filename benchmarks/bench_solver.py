@@ -17,10 +17,10 @@ from threadpoolctl import threadpool_limits
 
 from heatgraph.datasets import make_graph, make_heat_signals
 from heatgraph.graph import CandidateEdges
-from heatgraph.objective.atoms import ATOMS
-from heatgraph.objective.heat import HeatObjective, Signals
+from heatgraph.models.atoms import ATOMS
+from heatgraph.models.heat import HeatObjective, Signals
 from heatgraph.solvers.heat import solve_heat
-from heatgraph.solvers.paper import solve_paper
+from heatgraph.solvers.palm import solve_paper
 from heatgraph.solvers.result import Progress, Solution
 
 Array = NDArray[np.float64]

@@ -13,8 +13,8 @@ import pytest
 from scipy import sparse
 
 from heatgraph.datasets import make_graph, make_heat_signals
+from heatgraph.estimators import LearnHeat, ModelComparison
 from heatgraph.graph import Graph
-from heatgraph.learners import LearnHeat, ModelComparison
 from heatgraph.storage import load_model, save_model
 
 NAMES = ["north", "Süd", "east", "west", "up"]

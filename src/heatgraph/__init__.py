@@ -16,8 +16,7 @@ if TYPE_CHECKING:
         neighbour_graph,
     )
     from heatgraph.comparison import compare, difference
-    from heatgraph.graph import Graph
-    from heatgraph.learners import (
+    from heatgraph.estimators import (
         GraphicalLassoGraph,
         HeatCovariance,
         LearnHeat,
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
         SpectralTemplates,
         learn,
     )
+    from heatgraph.graph import Graph
     from heatgraph.storage import load_model, save_model
 
 __version__ = version("heatgraph")
@@ -67,7 +67,7 @@ def __getattr__(name: str) -> Any:
     # Loaded when first asked for: the numerical libraries take seconds to import.
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_HOMES.get(name, "heatgraph.learners")), name)
+    return getattr(import_module(_HOMES.get(name, "heatgraph.estimators")), name)
 
 
 def __dir__() -> list[str]:

@@ -20,11 +20,7 @@ from numpy.typing import NDArray
 from scipy.sparse.linalg import LinearOperator
 
 from heatgraph.baselines import DiffusionPolytope, GeneralizedLaplacian, HeatFilter, LakeTenenbaum
-from heatgraph.files import read_arrays, write_arrays
-from heatgraph.graph import Graph
-from heatgraph.graph.storage import is_plain, names_from_json
-from heatgraph.kernels.spectral import Power, kernel_of
-from heatgraph.learners import (
+from heatgraph.estimators import (
     GraphicalLassoGraph,
     HeatCovariance,
     LearnHeat,
@@ -32,10 +28,14 @@ from heatgraph.learners import (
     SmoothGraph,
     SpectralTemplates,
 )
-from heatgraph.learners.large_covariance import set_operators
-from heatgraph.objective.atoms import ATOMS
+from heatgraph.estimators.large_covariance import set_operators
+from heatgraph.files import read_arrays, write_arrays
+from heatgraph.graph import Graph
+from heatgraph.graph.storage import is_plain, names_from_json
+from heatgraph.kernels.spectral import Power, kernel_of
+from heatgraph.models.atoms import ATOMS
 from heatgraph.selection.scores import HeldOutScore
-from heatgraph.solvers.majorise import PENALTIES
+from heatgraph.solvers.log_penalty import PENALTIES
 from heatgraph.solvers.result import Status
 
 __all__ = ["load_model", "save_model"]
@@ -248,7 +248,7 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> None:
     Parameters
     ----------
     model : estimator
-        A fitted estimator of :mod:`heatgraph.learners` or :mod:`heatgraph.baselines`, other than
+        A fitted estimator of :mod:`heatgraph.estimators` or :mod:`heatgraph.baselines`, other than
         ``CausalGraphProcess``.
     path : str or path-like
         The file; by custom it ends in ``.npz``.

@@ -13,7 +13,7 @@ from heatgraph import GeneralizedLaplacian
 from heatgraph.datasets import make_graph, make_heat_signals
 from heatgraph.graph import CandidateEdges
 from heatgraph.metrics import edge_scores
-from heatgraph.objective.moments import log_likelihoods
+from heatgraph.models.moments import log_likelihoods
 from heatgraph.solvers.precision import FORMS, fit_precision, penalised_moment
 
 CONSTRAINTS = ["generalized", "dominant", "combinatorial"]

@@ -10,8 +10,8 @@ import sys
 import numpy as np
 import pytest
 
+from heatgraph.estimators import HeatCovariance, LearnHeat
 from heatgraph.graph import Graph
-from heatgraph.learners import HeatCovariance, LearnHeat
 from heatgraph.storage import load_model
 
 PENALTIES = ("--alpha", 0.05, "--beta", 0.05)  # to choose them takes seconds
@@ -203,7 +203,7 @@ def test_a_full_folder_is_replaced_only_by_force(refused, run, signals, tmp_path
     assert "--force" in refused("learn", signals, "--output", out)
 
     with monkeypatch.context() as patch:
-        patch.setattr("heatgraph.cli.results.write_sources", fail)
+        patch.setattr("heatgraph.cli.result_folder.write_sources", fail)
         again = ("learn", signals, "--output", out, "--force", "-q", *PENALTIES)
         assert "disk full" in refused(*again)
     assert {path.name: path.read_bytes() for path in out.iterdir()} == before
@@ -223,7 +223,7 @@ def test_a_picture_that_fails_loses_nothing(run, signals, tmp_path, monkeypatch)
     def cannot(*args, **kwargs):
         raise RuntimeError("no ink")
 
-    monkeypatch.setattr("heatgraph.cli.results.plot_graph", cannot)
+    monkeypatch.setattr("heatgraph.cli.result_folder.plot_graph", cannot)
     done = run("learn", signals, "--output", tmp_path / "out", *SPARSE, "--tol", 1e-2)
     assert "graph.png could not be drawn (no ink)" in done.stderr
     summary = json.loads((tmp_path / "out" / "summary.json").read_text())
@@ -250,7 +250,7 @@ SLOW = """
 import signal, sys, time
 from contextlib import contextmanager
 from heatgraph.cli import console, main
-from heatgraph.learners import progress
+from heatgraph.estimators import progress
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -351,7 +351,7 @@ class TestCheckpoint:
     def test_ctrl_c_while_parameters_are_chosen_says_how_to_go_on(
         self, run, signals, tmp_path, monkeypatch
     ):
-        from heatgraph.selection import penalties
+        from heatgraph.selection import choose_parameters as penalties
 
         checkpoint, output = tmp_path / "fit", tmp_path / "result"
         fit, fitted = penalties._fit_part, []

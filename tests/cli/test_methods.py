@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from heatgraph.baselines import DiffusionPolytope, GeneralizedLaplacian, HeatFilter, LakeTenenbaum
-from heatgraph.learners import GraphicalLassoGraph, SmoothGraph, SpectralTemplates
+from heatgraph.estimators import GraphicalLassoGraph, SmoothGraph, SpectralTemplates
 from heatgraph.storage import load_model
 
 METHODS = {

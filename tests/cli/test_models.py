@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from heatgraph.learners import HeatCovariance, LearnHeat
-from heatgraph.learners import choosing_model as choosing
+from heatgraph.estimators import HeatCovariance, LearnHeat
+from heatgraph.estimators import choosing_model as choosing
 from heatgraph.storage import load_model
 
 GAUSSIAN = ("--model", "gaussian", "--shrinkage", 0.01, "--penalty", 1)

@@ -18,7 +18,7 @@ from heatgraph.comparison import Comparison, MethodResult
 from heatgraph.comparison.methods import GRAPH_ONLY, METHODS, NO_GRAPH, chosen_methods
 from heatgraph.comparison.table import share_missed
 from heatgraph.datasets import make_graph, make_heat_signals
-from heatgraph.learners.hidden import which_hidden
+from heatgraph.estimators.hidden import which_hidden
 from heatgraph.metrics import edge_scores
 
 QUICK = ["GGL", "HeatFilter", "LedoitWolf", "KNN"]

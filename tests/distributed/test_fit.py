@@ -12,10 +12,10 @@ import pandas as pd
 import pytest
 
 from heatgraph import LearnHeat
-from heatgraph.distributed import codes, reading
+from heatgraph.distributed import codes, from_dask
 from heatgraph.distributed.signals import _result
-from heatgraph.learners import checkpoint as checkpoints
-from heatgraph.solvers import ensemble
+from heatgraph.estimators import checkpoint
+from heatgraph.solvers import signal_access
 from heatgraph.storage import load_model, save_model
 
 da = pytest.importorskip("dask.array")
@@ -39,7 +39,7 @@ def assert_same(there, here, atol=1e-10):
 def small_batches():
     """So that so few signals have several parts."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(ensemble, "BATCH", 4)
+        patched.setattr(signal_access, "BATCH", 4)
         yield
 
 
@@ -70,7 +70,7 @@ def test_the_answer_does_not_depend_on_the_chunks(client, signals, here, chunks)
 def test_with_missing_entries_and_every_kind_of_fit(client, signals, rng, settings, monkeypatch):
     settings = dict(settings)
     if settings.pop("parts", False):
-        monkeypatch.setattr(reading, "_is_small", lambda size, workers: False)
+        monkeypatch.setattr(from_dask, "_is_small", lambda size, workers: False)
     X = 1e-80 * np.where(rng.random(signals.shape) < 0.1, np.nan, signals)
     settings = GIVEN | {"alpha": 5e-82, "beta": 5e-162} | settings
     here = LearnHeat(**settings).fit(X)
@@ -93,7 +93,7 @@ def test_the_parameters_are_chosen_alike(client, signals):
 
 @pytest.mark.slow
 def test_the_parameters_are_chosen_alike_by_parts(client, signals, monkeypatch):
-    monkeypatch.setattr(reading, "_is_small", lambda size, workers: False)
+    monkeypatch.setattr(from_dask, "_is_small", lambda size, workers: False)
     settings = {"n_scales": 1, "beta": 0.05, "tol": 1e-3}
     here = LearnHeat(**settings).fit(signals[:12])
     there = LearnHeat(**settings).fit(da.from_array(signals[:12], chunks=(5, 6)))
@@ -106,7 +106,7 @@ def test_the_parameters_are_chosen_alike_by_parts(client, signals, monkeypatch):
 
 @pytest.mark.slow
 def test_signals_that_are_read_anew_at_every_step(client, signals, here, monkeypatch, tmp_path):
-    monkeypatch.setattr(reading, "_fits", lambda size, limits: False)
+    monkeypatch.setattr(from_dask, "_fits", lambda size, limits: False)
     log = tmp_path / "log"
 
     def count(block):
@@ -139,7 +139,7 @@ def test_nothing_is_left_with_the_workers(client, signals):
 
 
 def test_goes_on_from_a_checkpoint(client, signals, here, tmp_path, monkeypatch):
-    monkeypatch.setattr(checkpoints, "EVERY", 0.0)
+    monkeypatch.setattr(checkpoint, "EVERY", 0.0)
 
     class Killed(BaseException):
         pass
@@ -190,22 +190,22 @@ def test_a_cluster_of_its_own_where_there_is_none(signals, here, monkeypatch):
 
 
 def test_signals_are_held_where_they_fit():
-    assert reading._fits(100, [0])
-    assert reading._fits(100, [800, 200])
-    assert not reading._fits(100, [400, 200])
+    assert from_dask._fits(100, [0])
+    assert from_dask._fits(100, [800, 200])
+    assert not from_dask._fits(100, [400, 200])
     worker = {"memory_limit": 20_000, "nthreads": 2}
-    assert reading._is_small(200, [worker])
-    assert not reading._is_small(201, [worker])
-    assert not reading._is_small(100, [worker, worker | {"memory_limit": 2_000}])
-    assert reading._is_small(2**20, [worker | {"memory_limit": 0}])
+    assert from_dask._is_small(200, [worker])
+    assert not from_dask._is_small(201, [worker])
+    assert not from_dask._is_small(100, [worker, worker | {"memory_limit": 2_000}])
+    assert from_dask._is_small(2**20, [worker | {"memory_limit": 0}])
 
 
 def test_every_thread_has_a_part_of_about_the_same_size():
-    assert reading._sizes_of_parts(20, 2) == (8, 12)
-    assert reading._sizes_of_parts(19, 2) == (8, 11)
-    assert reading._sizes_of_parts(16, 4) == (4, 4, 4, 4)
-    assert reading._sizes_of_parts(9, 8) == (4, 4, 1)
-    assert reading._sizes_of_parts(3, 8) == (3,)
+    assert from_dask._sizes_of_parts(20, 2) == (8, 12)
+    assert from_dask._sizes_of_parts(19, 2) == (8, 11)
+    assert from_dask._sizes_of_parts(16, 4) == (4, 4, 4, 4)
+    assert from_dask._sizes_of_parts(9, 8) == (4, 4, 1)
+    assert from_dask._sizes_of_parts(3, 8) == (3,)
 
 
 def test_a_saved_model_has_no_sources(client, signals, tmp_path):
@@ -229,7 +229,7 @@ class TestRefuses:
             LearnHeat(**GIVEN).fit(X)
 
     def test_a_chunk_that_raises_later(self, client, signals, monkeypatch, tmp_path):
-        monkeypatch.setattr(reading, "_fits", lambda size, limits: False)
+        monkeypatch.setattr(from_dask, "_fits", lambda size, limits: False)
         log = tmp_path / "log"
         log.touch()
 

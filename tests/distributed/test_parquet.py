@@ -10,9 +10,9 @@ import pandas as pd
 import pytest
 
 from heatgraph import LearnHeat
-from heatgraph.distributed import codes, parquet, reading
+from heatgraph.distributed import codes, from_dask, parquet
 from heatgraph.distributed.parquet import read_parquet
-from heatgraph.solvers import ensemble
+from heatgraph.solvers import signal_access
 
 pytest.importorskip("pyarrow")
 
@@ -88,7 +88,7 @@ def test_does_not_bring_pandas_along(frame, tmp_path):
     frame[["a", "b", "c", "e"]].to_parquet(tmp_path / "0.parquet")
     program = (
         "import sys\n"
-        "import heatgraph.distributed.parts\n"
+        "import heatgraph.distributed.worker_tasks\n"
         "from heatgraph.distributed.parquet import read_parquet\n"
         "print(read_parquet([sys.argv[1]]).row_groups[0].read().shape, 'pandas' in sys.modules)"
     )
@@ -103,9 +103,9 @@ def test_does_not_bring_pandas_along(frame, tmp_path):
 
 @pytest.mark.parametrize("fits", [True, False])
 def test_a_fit_is_that_of_the_same_signals_in_memory(client, signals, tmp_path, monkeypatch, fits):
-    monkeypatch.setattr(ensemble, "BATCH", 4)
+    monkeypatch.setattr(signal_access, "BATCH", 4)
     monkeypatch.setattr(parquet, "AT_ONCE", 3)
-    monkeypatch.setattr(reading, "_fits", lambda size, limits: fits)
+    monkeypatch.setattr(from_dask, "_fits", lambda size, limits: fits)
     frame = pd.DataFrame(signals, columns=list("abcdef")).where(lambda x: x != signals[3, 3])
     for k, rows in enumerate((frame[:15], frame[15:])):
         rows.to_parquet(tmp_path / f"{k}.parquet", row_group_size=7)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from heatgraph.distributed.sums import join, sum_up
-from heatgraph.solvers.ensemble import tree_sum
+from heatgraph.solvers.signal_access import tree_sum
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 8, 11, 16, 27, 61])

@@ -7,7 +7,7 @@ import pytest
 from heatgraph.datasets import neighbour_graph
 from heatgraph.experiments import Settings, get_experiment
 from heatgraph.experiments.etex_fits import FIXED, VARIANTS, learn, predict_split, whole
-from heatgraph.kernels.dense import DenseHeat
+from heatgraph.kernels.eigen import DenseHeat
 
 
 @pytest.fixture

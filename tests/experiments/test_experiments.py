@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from heatgraph.experiments import EXPERIMENTS, Settings, cells, write_outcome
+from heatgraph.experiments import EXPERIMENTS, Settings, synthetic_runs, write_outcome
 from heatgraph.experiments.writing import PAGE, RESULTS
 
 PAPER = ("table1", "table2", "figure1", "figure2", "figure3", "figure4", "figure5")
@@ -61,7 +61,7 @@ def test_finished_cells_are_not_computed_again(hasty, shared, monkeypatch):
     def never(*arguments):
         raise AssertionError("computed again")
 
-    monkeypatch.setitem(cells.PATHS, "heat", never)
+    monkeypatch.setitem(synthetic_runs.PATHS, "heat", never)
     assert EXPERIMENTS["figure4"].run(toy(cache=shared)).numbers == first.numbers
 
 

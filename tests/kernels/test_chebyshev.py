@@ -11,7 +11,7 @@ from heatgraph.kernels.chebyshev import (
     heat_polynomial,
     spectral_bound,
 )
-from heatgraph.kernels.dense import DenseHeat
+from heatgraph.kernels.eigen import DenseHeat
 from heatgraph.kernels.lanes import lanes
 from heatgraph.kernels.layout import Layout
 

@@ -12,7 +12,7 @@ from heatgraph.cli.demo import TOWNS, make_example
 from heatgraph.datasets import make_graph
 from heatgraph.plotting.style import shortened
 from heatgraph.report import write_report
-from heatgraph.report.heat import diffuse
+from heatgraph.report.shown_signals import diffuse
 
 
 @pytest.fixture(scope="module")

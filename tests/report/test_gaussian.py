@@ -6,11 +6,11 @@ import pytest
 
 from heatgraph import HeatCovariance
 from heatgraph.datasets import make_graph, make_heat_signals
-from heatgraph.learners import ModelComparison
+from heatgraph.estimators import ModelComparison
 from heatgraph.report import write_report
-from heatgraph.report.content import gather
 from heatgraph.report.gaussian import gaps_of, mean_heat, p_value, with_graph
-from heatgraph.report.places import place
+from heatgraph.report.node_positions import place
+from heatgraph.report.page_data import gather
 
 NAMES = ["a", "b", "<i>c", "d", "e", "f", "g"]
 

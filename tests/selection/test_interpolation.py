@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 
 from heatgraph.graph.candidates import CandidateEdges
-from heatgraph.objective.heat import Signals
-from heatgraph.selection.density import fit_for_edges, predicted_choice
+from heatgraph.models.heat import Signals
+from heatgraph.selection.edge_count_search import fit_for_edges, predicted_choice
 from heatgraph.selection.interpolation import (
     interpolation_errors,
     predict_hidden,
     smoothing_form,
     sparsest_within_error,
 )
-from heatgraph.selection.masked import HiddenPart, hide_entries
+from heatgraph.selection.masked_prediction import HiddenPart, hide_entries
 
 
 def some_laplacian(rng, n_nodes):

@@ -10,7 +10,7 @@ import pytest
 
 from heatgraph.datasets import make_graph, make_heat_signals
 from heatgraph.graph import CandidateEdges
-from heatgraph.objective.moments import Moments
+from heatgraph.models.moments import Moments
 from heatgraph.selection import likelihood
 from heatgraph.selection.likelihood import (
     PENALTIES,

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from sklearn.covariance import LedoitWolf
 
-from heatgraph.objective.heat import Signals
-from heatgraph.selection.masked import hide_entries
+from heatgraph.models.heat import Signals
+from heatgraph.selection.masked_prediction import hide_entries
 from heatgraph.selection.scores import gaussian_prediction, means_of, score_held_out
 
 N, M = 5, 40

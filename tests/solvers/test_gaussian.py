@@ -10,8 +10,8 @@ from scipy.optimize import minimize
 
 from heatgraph.datasets import make_graph, make_heat_signals
 from heatgraph.graph import CandidateEdges
-from heatgraph.objective.gaussian import GaussianHeat, LogPenalty
-from heatgraph.objective.moments import Moments
+from heatgraph.models.gaussian import GaussianHeat, LogPenalty
+from heatgraph.models.moments import Moments
 from heatgraph.solvers.gaussian import GaussianFitter, shrunk
 from heatgraph.solvers.result import Status
 

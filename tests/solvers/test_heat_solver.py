@@ -12,14 +12,14 @@ from numpy.typing import NDArray
 from heatgraph.datasets import make_graph, make_heat_signals
 from heatgraph.graph.candidates import CandidateEdges
 from heatgraph.kernels.layout import Layout
-from heatgraph.objective.atoms import ATOMS
-from heatgraph.objective.heat import HeatObjective, Signals
-from heatgraph.objective.simplex import ValidSet, project_simplex
-from heatgraph.solvers.ensemble import LocalSignals
+from heatgraph.models.atoms import ATOMS
+from heatgraph.models.heat import HeatObjective, Signals
+from heatgraph.models.simplex import ValidSet, project_simplex
+from heatgraph.solvers.checkpoint_protocol import Record
 from heatgraph.solvers.heat import code_signals, solve_heat
-from heatgraph.solvers.keeping import Record
-from heatgraph.solvers.paper import solve_paper
+from heatgraph.solvers.palm import solve_paper
 from heatgraph.solvers.result import Progress, Solution, Status
+from heatgraph.solvers.signal_access import LocalSignals
 from heatgraph.solvers.sparse_signals import SparseSignals
 
 Array = NDArray[np.float64]

@@ -8,7 +8,7 @@ from scipy.stats import norm
 
 from heatgraph.datasets import make_graph, make_heat_signals
 from heatgraph.graph import CandidateEdges, Graph
-from heatgraph.objective.moments import Moments
+from heatgraph.models.moments import Moments
 from heatgraph.solvers.gaussian import GaussianFitter
 from heatgraph.solvers.information import edge_tests
 

@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from heatgraph.graph.candidates import CandidateEdges
-from heatgraph.solvers._baseline_common import squared_distances
 from heatgraph.solvers.log_degree import (
     learn_log_degree,
     log_degree_step,
     parameters_for_degree,
 )
+from heatgraph.solvers.semismooth_newton import squared_distances
 
 
 def points(rng, n_nodes):

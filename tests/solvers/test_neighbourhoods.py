@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from heatgraph.objective.sparse import SparseAtoms
+from heatgraph.models.sparse import SparseAtoms
 from heatgraph.solvers.neighbourhoods import _neighbourhoods, dense_gram, sparse_gram
 
 NOTHING_MISSING = np.empty((0, 0), dtype=np.bool_)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from heatgraph.objective.simplex import ValidSet
+from heatgraph.models.simplex import ValidSet
 from heatgraph.solvers.quasi_newton import Evaluation, State, _minimise_on_free, minimise
 from heatgraph.solvers.result import Status
 

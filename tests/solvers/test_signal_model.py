@@ -7,12 +7,12 @@ import pytest
 
 from heatgraph.datasets import make_graph, make_heat_signals
 from heatgraph.graph.candidates import CandidateEdges
-from heatgraph.objective.atoms import ATOMS
-from heatgraph.objective.heat import HeatObjective, Signals
-from heatgraph.solvers.ensemble import LocalSignals
+from heatgraph.models.atoms import ATOMS
+from heatgraph.models.heat import HeatObjective, Signals
 from heatgraph.solvers.heat import _Reduced, code_signals, solve_heat
-from heatgraph.solvers.majorise import code_log, refine_log
+from heatgraph.solvers.log_penalty import code_log, refine_log
 from heatgraph.solvers.result import Status
+from heatgraph.solvers.signal_access import LocalSignals
 from heatgraph.solvers.signal_model import (
     PLAIN,
     InterceptSignals,

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from heatgraph.graph.candidates import CandidateEdges
-from heatgraph.solvers._baseline_common import squared_distances
+from heatgraph.solvers.semismooth_newton import squared_distances
 from heatgraph.solvers.smooth import learn_smooth, smooth_graph_step
 
 

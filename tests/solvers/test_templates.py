@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from heatgraph.graph.candidates import CandidateEdges
-from heatgraph.solvers._simplex_qp import SimplexQP
+from heatgraph.solvers.simplex_qp import SimplexQP
 from heatgraph.solvers.templates import (
     Templates,
     learn_templates,

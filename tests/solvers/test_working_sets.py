@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from heatgraph.solvers.coding import code
+from heatgraph.solvers.lasso import code
 from heatgraph.solvers.neighbourhoods import WHOLE
 from heatgraph.solvers.working_sets import (
     TOGETHER,

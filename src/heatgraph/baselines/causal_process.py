@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from heatgraph.estimators.fitted_graph import CUT, warn_of_status
+from heatgraph.estimators.hidden import node_means
+from heatgraph.estimators.progress import watch_fit
+from heatgraph.estimators.reporting import ReportMixin
+from heatgraph.estimators.validation import check_complete, check_number, node_names, unit_of
 from heatgraph.graph import Graph
-from heatgraph.learners.hidden import node_means
-from heatgraph.learners.outcome import CUT, warn_of_status
-from heatgraph.learners.progress import watch_fit
-from heatgraph.learners.reporting import ReportMixin
-from heatgraph.learners.validation import check_complete, check_number, node_names, unit_of
 from heatgraph.selection.interpolation import sparsest_within_error
 from heatgraph.solvers.causal import Lags, coefficients, commuting_filters, nearest_shift
 from heatgraph.solvers.result import Monitor, Status

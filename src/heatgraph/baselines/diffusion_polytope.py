@@ -10,10 +10,10 @@ from scipy.optimize import OptimizeResult, linprog
 from sklearn.base import BaseEstimator
 
 from heatgraph.baselines.gaussian import store_weights
+from heatgraph.estimators.fitted_graph import check_n_edges, warn_of_status
+from heatgraph.estimators.reporting import ReportMixin
+from heatgraph.estimators.validation import check_choice, check_complete, node_names, unit_of
 from heatgraph.graph import CandidateEdges
-from heatgraph.learners.outcome import check_n_edges, warn_of_status
-from heatgraph.learners.reporting import ReportMixin
-from heatgraph.learners.validation import check_choice, check_complete, node_names, unit_of
 from heatgraph.solvers.result import Monitor, Progress, Status
 
 __all__ = ["DiffusionPolytope", "least_diffusion"]

@@ -9,10 +9,9 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from heatgraph.graph import CandidateEdges
-from heatgraph.learners.hidden import node_means
-from heatgraph.learners.outcome import store_graph, warn_of_status
-from heatgraph.learners.validation import (
+from heatgraph.estimators.fitted_graph import store_graph, warn_of_status
+from heatgraph.estimators.hidden import node_means
+from heatgraph.estimators.validation import (
     Names,
     check_signals,
     node_names,
@@ -20,7 +19,8 @@ from heatgraph.learners.validation import (
     resolve_candidates,
     unit_of,
 )
-from heatgraph.objective.moments import Moments, expected_moments
+from heatgraph.graph import CandidateEdges
+from heatgraph.models.moments import Moments, expected_moments
 from heatgraph.solvers.precision import PrecisionFit
 from heatgraph.solvers.result import Status
 

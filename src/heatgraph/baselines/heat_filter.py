@@ -10,11 +10,11 @@ from scipy.optimize import minimize_scalar
 from sklearn.base import BaseEstimator
 
 from heatgraph.baselines.gaussian import store_weights
-from heatgraph.learners.hidden import PrecisionMixin, node_means
-from heatgraph.learners.outcome import check_n_edges, warn_of_status
-from heatgraph.learners.progress import watch_fit
-from heatgraph.learners.reporting import ReportMixin
-from heatgraph.learners.validation import (
+from heatgraph.estimators.fitted_graph import check_n_edges, warn_of_status
+from heatgraph.estimators.hidden import PrecisionMixin, node_means
+from heatgraph.estimators.progress import watch_fit
+from heatgraph.estimators.reporting import ReportMixin
+from heatgraph.estimators.validation import (
     check_choice,
     check_complete,
     check_number,

@@ -18,12 +18,12 @@ from heatgraph.baselines.gaussian import (
     read_signals,
     store_precision,
 )
-from heatgraph.learners.hidden import PrecisionMixin
-from heatgraph.learners.outcome import check_n_edges
-from heatgraph.learners.progress import watch_fit
-from heatgraph.learners.reporting import ReportMixin
-from heatgraph.learners.validation import check_number, over_square, per_square
-from heatgraph.objective.moments import log_likelihoods
+from heatgraph.estimators.fitted_graph import check_n_edges
+from heatgraph.estimators.hidden import PrecisionMixin
+from heatgraph.estimators.progress import watch_fit
+from heatgraph.estimators.reporting import ReportMixin
+from heatgraph.estimators.validation import check_number, over_square, per_square
+from heatgraph.models.moments import log_likelihoods
 from heatgraph.solvers.precision import PrecisionFit, fit_precision, penalised_moment
 from heatgraph.solvers.result import Monitor, Status
 

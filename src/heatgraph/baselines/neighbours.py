@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.neighbors import NearestNeighbors
 
+from heatgraph.estimators.validation import check_number, node_names
 from heatgraph.graph import Graph
-from heatgraph.learners.validation import check_number, node_names
 
 __all__ = ["neighbour_graph"]
 

@@ -22,15 +22,15 @@ from heatgraph.cli.options import (
     Transpose,
 )
 from heatgraph.cli.report import read_coordinates
-from heatgraph.cli.results import listed, result_folder
+from heatgraph.cli.result_folder import listed, result_folder
 from heatgraph.cli.tables import SignalTable, TableOptions, read_pairs, read_signals
 from heatgraph.cli.wording import errors_as_options
 from heatgraph.comparison import Comparison
 from heatgraph.comparison import compare as compare_methods
 from heatgraph.comparison.methods import METHODS, chosen_methods
+from heatgraph.estimators.validation import check_number
 from heatgraph.graph import Graph
-from heatgraph.learners.validation import check_number
-from heatgraph.report.places import place
+from heatgraph.report.node_positions import place
 
 __all__ = ["compare"]
 

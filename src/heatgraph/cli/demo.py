@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from heatgraph.cli.console import INTERRUPTED, Voice, columns, errors_reported
 from heatgraph.cli.learn import fit, human, summary_of
 from heatgraph.cli.options import DebugFlag, ForceFlag, JsonFlag, QuietFlag
-from heatgraph.cli.results import (
+from heatgraph.cli.result_folder import (
     DPI,
     REPORT,
     draw,
@@ -30,8 +30,8 @@ from heatgraph.cli.results import (
 from heatgraph.cli.tables import SignalTable
 from heatgraph.cli.task import Task
 from heatgraph.datasets import make_graph, make_heat_signals
+from heatgraph.estimators import LearnHeat
 from heatgraph.graph import Graph
-from heatgraph.learners import LearnHeat
 from heatgraph.metrics import edge_scores
 from heatgraph.plotting import plot_laplacians, plot_sources
 from heatgraph.solvers.result import Status

@@ -21,12 +21,12 @@ from heatgraph.cli.options import (
     QuietFlag,
     Transpose,
 )
-from heatgraph.cli.origin import check_output
-from heatgraph.cli.results import parents_made
+from heatgraph.cli.result_folder import parents_made
 from heatgraph.cli.sources import HeatModel, heat_model, signals_for
+from heatgraph.cli.table_format import check_output
 from heatgraph.cli.tables import TableOptions
 from heatgraph.cli.wording import counted
-from heatgraph.learners import HeatCovariance
+from heatgraph.estimators import HeatCovariance
 
 __all__ = ["impute"]
 

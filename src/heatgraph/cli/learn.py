@@ -23,7 +23,7 @@ from heatgraph.cli.options import (
     QuietFlag,
     Transpose,
 )
-from heatgraph.cli.results import (
+from heatgraph.cli.result_folder import (
     REPORT,
     edge_table,
     listed,
@@ -48,8 +48,8 @@ from heatgraph.cli.task import (
     read_scales,
 )
 from heatgraph.cli.wording import as_options, counted, errors_as_options
-from heatgraph.learners import HeatCovariance, LearnHeat, ModelComparison
-from heatgraph.learners.choosing_model import MODELS
+from heatgraph.estimators import HeatCovariance, LearnHeat, ModelComparison
+from heatgraph.estimators.choosing_model import MODELS
 from heatgraph.solvers.result import Status
 
 __all__ = ["fit", "learn", "summary_of"]

@@ -9,6 +9,7 @@ import pandas as pd
 import typer
 
 from heatgraph.cli.console import Voice, errors_reported
+from heatgraph.cli.csv_reader import SAVE_AS_UTF8
 from heatgraph.cli.options import (
     DebugFlag,
     Decimal,
@@ -20,10 +21,9 @@ from heatgraph.cli.options import (
     QuietFlag,
     Transpose,
 )
-from heatgraph.cli.results import model_path, parents_made
+from heatgraph.cli.result_folder import model_path, parents_made
 from heatgraph.cli.sources import signals_for
 from heatgraph.cli.tables import TableOptions
-from heatgraph.cli.text import SAVE_AS_UTF8
 from heatgraph.report import write_report
 from heatgraph.storage import load_model
 

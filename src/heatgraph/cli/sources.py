@@ -21,8 +21,7 @@ from heatgraph.cli.options import (
     QuietFlag,
     Transpose,
 )
-from heatgraph.cli.origin import NPY, PARQUET, TEXT, kind_of
-from heatgraph.cli.results import (
+from heatgraph.cli.result_folder import (
     draw,
     listed,
     model_path,
@@ -32,10 +31,11 @@ from heatgraph.cli.results import (
     write_sources,
     write_summary,
 )
+from heatgraph.cli.table_format import NPY, PARQUET, TEXT, kind_of
 from heatgraph.cli.tables import SignalTable, TableOptions, read_signals
 from heatgraph.cli.task import model_of
 from heatgraph.cli.wording import counted
-from heatgraph.learners import HeatCovariance, LearnHeat, SourceCodes
+from heatgraph.estimators import HeatCovariance, LearnHeat, SourceCodes
 from heatgraph.plotting import plot_sources
 from heatgraph.storage import load_model
 

@@ -15,8 +15,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from heatgraph.cli.origin import TEXT, Origin, kind_of
-from heatgraph.cli.text import (
+from heatgraph.cli.csv_reader import (
     DELIMITERS,
     delimiter_of,
     has_header,
@@ -24,6 +23,7 @@ from heatgraph.cli.text import (
     number_reader,
     rows_of,
 )
+from heatgraph.cli.table_format import TEXT, Origin, kind_of
 from heatgraph.cli.wording import counted
 from heatgraph.files import read_array
 from heatgraph.graph.storage import NOT_XML

@@ -9,15 +9,15 @@ from typing import Any
 
 from heatgraph.baselines import DiffusionPolytope, GeneralizedLaplacian, HeatFilter, LakeTenenbaum
 from heatgraph.cli.wording import option_of
-from heatgraph.learners import (
+from heatgraph.estimators import (
     GraphicalLassoGraph,
     HeatCovariance,
     LearnHeat,
     SmoothGraph,
     SpectralTemplates,
 )
-from heatgraph.learners.choosing_model import MODELS, SHARED, choose_model, stage_files
-from heatgraph.learners.comparison import ESTIMATOR_OF
+from heatgraph.estimators.choosing_model import MODELS, SHARED, choose_model, stage_files
+from heatgraph.estimators.comparison import ESTIMATOR_OF
 
 __all__ = [
     "METHODS",

@@ -14,10 +14,10 @@ from scipy.stats import false_discovery_control
 from sklearn.base import clone
 
 from heatgraph.baselines import GeneralizedLaplacian
+from heatgraph.estimators.hidden import node_means
+from heatgraph.estimators.validation import Names, check_choice, check_number, node_names
 from heatgraph.graph import CandidateEdges, Graph
 from heatgraph.graph.convert import labels
-from heatgraph.learners.hidden import node_means
-from heatgraph.learners.validation import Names, check_choice, check_number, node_names
 
 __all__ = ["Difference", "difference"]
 

@@ -18,15 +18,15 @@ from heatgraph.baselines import (
     LakeTenenbaum,
     neighbour_graph,
 )
-from heatgraph.learners import (
+from heatgraph.estimators import (
     GraphicalLassoGraph,
     HeatCovariance,
     LearnHeat,
     SmoothGraph,
     SpectralTemplates,
 )
-from heatgraph.learners.hidden import fill_by_precision, node_means
-from heatgraph.learners.validation import check_signals
+from heatgraph.estimators.hidden import fill_by_precision, node_means
+from heatgraph.estimators.validation import check_signals
 
 __all__ = ["GRAPH_ONLY", "METHODS", "NO_GRAPH", "NodeMeans", "chosen_methods"]
 

@@ -19,9 +19,9 @@ from sklearn.base import clone
 
 from heatgraph.comparison.methods import NO_GRAPH, NodeMeans, chosen_methods
 from heatgraph.comparison.table import Comparison, MethodResult, share_missed
+from heatgraph.estimators.hidden import hidden_errors, which_hidden
+from heatgraph.estimators.validation import check_number, check_signals, node_names, unit_of
 from heatgraph.graph import Graph
-from heatgraph.learners.hidden import hidden_errors, which_hidden
-from heatgraph.learners.validation import check_number, check_signals, node_names, unit_of
 from heatgraph.metrics import average_precision, edge_scores
 from heatgraph.selection.folds import make_folds
 from heatgraph.solvers.result import Status

@@ -8,7 +8,7 @@ from heatgraph.datasets.etex import load_etex
 from heatgraph.datasets.geography import country_outlines, great_circle_km, neighbour_graph
 from heatgraph.datasets.molene import load_molene
 from heatgraph.datasets.new_york import load_uber, load_yellow_cab
-from heatgraph.datasets.records import PlacedSignals
+from heatgraph.datasets.placed_signals import PlacedSignals
 from heatgraph.datasets.synthetic import make_graph, make_heat_signals
 
 __all__ = [

@@ -10,19 +10,19 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse.linalg import expm_multiply
 
-from heatgraph.datasets import families
+from heatgraph.datasets import random_graphs
 from heatgraph.graph import Graph
 
 __all__ = ["make_graph", "make_heat_signals"]
 
 KINDS: dict[str, Callable[..., Graph]] = {
-    "rbf": families.rbf,
-    "er": families.erdos_renyi,
-    "ba": families.barabasi_albert,
-    "geometric": families.geometric,
-    "grid": families.grid,
-    "ring": families.ring,
-    "community": families.community,
+    "rbf": random_graphs.rbf,
+    "er": random_graphs.erdos_renyi,
+    "ba": random_graphs.barabasi_albert,
+    "geometric": random_graphs.geometric,
+    "grid": random_graphs.grid,
+    "ring": random_graphs.ring,
+    "community": random_graphs.community,
 }
 
 # Up to this many nodes an eigendecomposition is the quicker way to diffuse; beyond, no array of
@@ -100,7 +100,7 @@ def make_graph(
     """
     if kind not in KINDS:
         raise ValueError(f"kind must be one of {', '.join(map(repr, KINDS))}, got {kind!r}")
-    families.check_count("n_nodes", n_nodes, at_least=2)
+    random_graphs.check_count("n_nodes", n_nodes, at_least=2)
     family = KINDS[kind]
     known = [
         p.name for p in inspect.signature(family).parameters.values() if p.kind == p.KEYWORD_ONLY
@@ -162,9 +162,9 @@ def make_heat_signals(
     if tau.ndim != 1 or not tau.size or not (np.isfinite(tau) & (tau >= 0)).all():
         raise ValueError(f"scales must be a list of diffusion times of at least 0, got {scales!r}")
     n_atoms = tau.size * graph.n_nodes
-    families.check_count("n_signals", n_signals, at_least=1)
-    families.check_count("n_sources", n_sources, at_least=1, at_most=n_atoms)
-    families.check_real("noise_std", noise_std, 0.0, np.inf)
+    random_graphs.check_count("n_signals", n_signals, at_least=1)
+    random_graphs.check_count("n_sources", n_sources, at_least=1, at_most=n_atoms)
+    random_graphs.check_real("noise_std", noise_std, 0.0, np.inf)
 
     rng = _generator(random_state)
     H = np.zeros((n_signals, tau.size, graph.n_nodes))

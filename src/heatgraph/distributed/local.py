@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from heatgraph.graph import CandidateEdges
-from heatgraph.objective.atoms import ATOMS
-from heatgraph.objective.heat import HeatObjective, Signals
-from heatgraph.solvers.ensemble import LocalSignals
+from heatgraph.models.atoms import ATOMS
+from heatgraph.models.heat import HeatObjective, Signals
+from heatgraph.solvers.signal_access import LocalSignals
 
 __all__ = ["compile_coding", "local_cluster"]
 

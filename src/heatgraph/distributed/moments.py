@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from heatgraph.distributed.reading import as_array
-from heatgraph.objective.moments import Moments
+from heatgraph.distributed.from_dask import as_array
+from heatgraph.models.moments import Moments
 
 __all__ = ["fold_moments"]
 

@@ -18,13 +18,13 @@ from weakref import WeakSet
 import numpy as np
 from numpy.typing import NDArray
 
-from heatgraph.distributed import parts as work
-from heatgraph.distributed.parts import Place, Recipe
+from heatgraph.distributed import worker_tasks
+from heatgraph.distributed.worker_tasks import Place, Recipe
 from heatgraph.graph import CandidateEdges
-from heatgraph.kernels.dense import DenseHeat
-from heatgraph.objective.atoms import ATOMS
-from heatgraph.objective.heat import Dictionary, HeatObjective, Moments, Signals
-from heatgraph.solvers import ensemble
+from heatgraph.kernels.eigen import DenseHeat
+from heatgraph.models.atoms import ATOMS
+from heatgraph.models.heat import Dictionary, HeatObjective, Moments, Signals
+from heatgraph.solvers import signal_access
 
 __all__ = ["DaskSignals", "Step"]
 
@@ -86,7 +86,7 @@ class DaskSignals:
     store: str = field(default_factory=lambda: secrets.token_hex(8))
     masked: bool = False
     alive: WeakSet[Step] = field(default_factory=WeakSet)
-    steps_per_tangent: ClassVar[int] = ensemble.STEPS_PER_TANGENT
+    steps_per_tangent: ClassVar[int] = signal_access.STEPS_PER_TANGENT
 
     def silence(self, n_atoms: int) -> None:
         """No step at all."""
@@ -97,18 +97,18 @@ class DaskSignals:
     ) -> tuple[Step, Moments]:
         step = self._step(objective, D, discount)
         number = None if start is None else start.recipe.number
-        return step, self._ask(work.code_part, step, number)
+        return step, self._ask(worker_tasks.code_part, step, number)
 
     def discount(self, D: Dictionary, codes: Step, alpha: float) -> tuple[Step, float]:
-        return codes, float(self._ask(work.above_part, codes))
+        return codes, float(self._ask(worker_tasks.above_part, codes))
 
     def moments(self, objective: HeatObjective, D: Dictionary, codes: Step) -> Moments:
-        moments: Moments = self._ask(work.moments_of_part, codes)
+        moments: Moments = self._ask(worker_tasks.moments_of_part, codes)
         return moments
 
     def settle(self, objective: HeatObjective, D: Dictionary, codes: Step) -> Step:
         step = self._step(objective, D, codes, settle=True)
-        self._ask(work.code_part, step, None)
+        self._ask(worker_tasks.code_part, step, None)
         return step
 
     def sources(self, codes: Step, n_scales: int) -> Array:
@@ -162,13 +162,14 @@ class DaskSignals:
         places = self._places(by_part=self.counts is not None)
         counts = [None] * len(self.parts) if self.counts is None else self.counts
         tasks = [
-            self._task(work.gram_of_part, k, counts[k], place) for k, place in enumerate(places)
+            self._task(worker_tasks.gram_of_part, k, counts[k], place)
+            for k, place in enumerate(places)
         ]
         gram: Array = self._sum(tasks)
         return gram
 
     def contrasts(self, candidates: CandidateEdges) -> tuple[Array, float]:
-        return ensemble.contrasts_of(self.gram, candidates)
+        return signal_access.contrasts_of(self.gram, candidates)
 
     def sample(self, which: NDArray[np.intp]) -> Signals:
         """Some signals, by their numbers in ascending order, in memory."""
@@ -178,7 +179,7 @@ class DaskSignals:
         for k, (begin, end) in enumerate(pairwise(begins.tolist())):
             here = which[(which >= begin) & (which < end)] - begin
             if here.size:
-                tasks.append(self._task(work.some_of_part, k, places[k], here))
+                tasks.append(self._task(worker_tasks.some_of_part, k, places[k], here))
         found = _result(tasks)
         masks = [part.observed for part in found if part.observed is not None]
         X = np.hstack([part.X for part in found])
@@ -193,7 +194,9 @@ class DaskSignals:
         self, function: Callable[..., Any], each: Iterable[tuple[Any, ...]]
     ) -> Iterator[Any]:
         """A function of all signals, on one worker, for each of several arguments, in order."""
-        tasks = [self._submit(work.on_whole, function, list(self.parts), *more) for more in each]
+        tasks = [
+            self._submit(worker_tasks.on_whole, function, list(self.parts), *more) for more in each
+        ]
         while tasks:
             yield _result([tasks.pop(0)])[0]
 
@@ -202,11 +205,11 @@ class DaskSignals:
 
         By a task, and not as scattered data, which is lost with the worker that has it.
         """
-        return self._submit(work.same, value)
+        return self._submit(worker_tasks.same, value)
 
     def close(self) -> None:
         """Let the workers forget the codes."""
-        self.client.run(work.forget, self.store, on_error="ignore")
+        self.client.run(worker_tasks.forget, self.store, on_error="ignore")
 
     def _step(
         self, objective: HeatObjective, D: Dictionary, before: Step | None, settle: bool = False
@@ -239,7 +242,7 @@ class DaskSignals:
 
     def _places(self, *, by_part: bool = False) -> list[Place]:
         """Where each part is in the sums, whose terms are batches, or the parts."""
-        batch = ensemble.BATCH
+        batch = signal_access.BATCH
         if by_part:
             n = len(self.parts)
             return [Place(self.store, k, k, n, batch) for k in range(n)]
@@ -261,8 +264,8 @@ class DaskSignals:
     def _sum(self, tasks: list[Any]) -> Any:
         while len(tasks) * SUMS_A_PAIR * self.n_nodes**2 > MOST_FETCHED and len(tasks) > 1:
             groups = [tasks[k : k + FAN_IN] for k in range(0, len(tasks), FAN_IN)]
-            tasks = [self._submit(work.join, group) for group in groups]
-        sums = work.join(_result(tasks))
+            tasks = [self._submit(worker_tasks.join, group) for group in groups]
+        sums = worker_tasks.join(_result(tasks))
         for part, home in sums.homes:
             self.homes[part] = home
         return sums.value

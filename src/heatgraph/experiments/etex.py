@@ -36,7 +36,7 @@ from heatgraph.experiments.prediction import Missed, dictionary_of, digest
 from heatgraph.experiments.style import COLOURS, INK, MARKERS, VERMILION, plain
 from heatgraph.experiments.sweep import sweep
 from heatgraph.graph import Graph
-from heatgraph.objective.heat import Signals
+from heatgraph.models.heat import Signals
 from heatgraph.plotting import plot_map
 from heatgraph.solvers.heat import as_sources, code_signals
 

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from heatgraph.datasets import PlacedSignals, great_circle_km, load_etex, neighbour_graph
+from heatgraph.estimators import LearnHeat
 from heatgraph.experiments.prediction import Missed, hide, in_parts, predict, units
 from heatgraph.graph import Graph
-from heatgraph.learners import LearnHeat
 
 __all__ = [
     "FIXED",

@@ -15,11 +15,11 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from heatgraph.datasets.synthetic import make_graph, make_heat_signals
+from heatgraph.estimators import LearnHeat
 from heatgraph.experiments.base import Outcome, Settings
 from heatgraph.experiments.style import INK, SIGNED, VERMILION
 from heatgraph.graph import Graph
-from heatgraph.kernels.dense import DenseHeat
-from heatgraph.learners import LearnHeat
+from heatgraph.kernels.eigen import DenseHeat
 from heatgraph.metrics import edge_scores
 
 __all__ = ["run"]

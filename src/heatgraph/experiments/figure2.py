@@ -15,13 +15,13 @@ from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 
 from heatgraph.experiments.base import Outcome, Settings
-from heatgraph.experiments.cells import as_graph, no_truth, path, weights_at
 from heatgraph.experiments.paper import FIGURE2
-from heatgraph.experiments.problems import CUT, draw
-from heatgraph.experiments.protocol import grid, n_instances, problem
-from heatgraph.experiments.scoring import best_common
+from heatgraph.experiments.paper_settings import grid, n_instances, problem
 from heatgraph.experiments.style import SIGNED
 from heatgraph.experiments.sweep import sweep
+from heatgraph.experiments.synthetic_problems import CUT, draw
+from heatgraph.experiments.synthetic_runs import as_graph, no_truth, path, weights_at
+from heatgraph.experiments.table_rows import best_common
 from heatgraph.graph import Graph
 from heatgraph.metrics import edge_scores
 

@@ -10,12 +10,12 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from heatgraph.experiments.base import Outcome, Settings
-from heatgraph.experiments.cells import no_truth, path
-from heatgraph.experiments.problems import Spec
-from heatgraph.experiments.protocol import grid, n_free_instances, n_instances, problem
-from heatgraph.experiments.scoring import Line, line_of_estimator, line_of_path
+from heatgraph.experiments.paper_settings import grid, n_free_instances, n_instances, problem
 from heatgraph.experiments.style import COLOURS, MARKERS, plain
 from heatgraph.experiments.sweep import sweep
+from heatgraph.experiments.synthetic_problems import Spec
+from heatgraph.experiments.synthetic_runs import no_truth, path
+from heatgraph.experiments.table_rows import Line, line_of_estimator, line_of_path
 
 __all__ = ["run"]
 

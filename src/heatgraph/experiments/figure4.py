@@ -13,10 +13,10 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from heatgraph.experiments.base import Outcome, Settings
-from heatgraph.experiments.cells import path
-from heatgraph.experiments.protocol import ALPHAS, BETAS, grid, n_instances, problem
+from heatgraph.experiments.paper_settings import ALPHAS, BETAS, grid, n_instances, problem
 from heatgraph.experiments.style import COLOURS, MARKERS, plain
 from heatgraph.experiments.sweep import sweep
+from heatgraph.experiments.synthetic_runs import path
 
 __all__ = ["run"]
 

@@ -11,19 +11,19 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from heatgraph.experiments.base import Outcome, Settings
-from heatgraph.experiments.cells import no_truth, path, weights_at
 from heatgraph.experiments.localisation import locate
-from heatgraph.experiments.problems import CUT, N_ATOMS
-from heatgraph.experiments.protocol import (
+from heatgraph.experiments.paper_settings import (
     ALPHAS,
     grid,
     n_free_instances,
     n_instances,
     problem,
 )
-from heatgraph.experiments.scoring import best_common
 from heatgraph.experiments.style import COLOURS, MARKERS, plain
 from heatgraph.experiments.sweep import sweep
+from heatgraph.experiments.synthetic_problems import CUT, N_ATOMS
+from heatgraph.experiments.synthetic_runs import no_truth, path, weights_at
+from heatgraph.experiments.table_rows import best_common
 
 __all__ = ["run"]
 

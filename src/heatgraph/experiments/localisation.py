@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from heatgraph.datasets.synthetic import make_heat_signals
-from heatgraph.experiments.problems import N_ATOMS, Spec, draw
+from heatgraph.experiments.synthetic_problems import N_ATOMS, Spec, draw
 from heatgraph.graph.candidates import CandidateEdges
 from heatgraph.metrics import source_scores
-from heatgraph.objective.atoms import ATOMS
-from heatgraph.objective.heat import HeatObjective, Signals
-from heatgraph.selection.masked import hide_entries, prediction_errors
+from heatgraph.models.atoms import ATOMS
+from heatgraph.models.heat import HeatObjective, Signals
+from heatgraph.selection.masked_prediction import hide_entries, prediction_errors
 from heatgraph.solvers.heat import code_signals
 
 __all__ = ["locate"]

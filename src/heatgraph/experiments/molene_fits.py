@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from sklearn.covariance import ledoit_wolf
 
 from heatgraph.datasets import PlacedSignals, load_molene, neighbour_graph
+from heatgraph.estimators import LearnHeat, SmoothGraph
 from heatgraph.experiments.prediction import Missed, in_parts
-from heatgraph.learners import LearnHeat, SmoothGraph
 
 __all__ = ["METHODS", "TREATMENTS", "compare", "load", "treat"]
 

@@ -11,9 +11,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from heatgraph.graph import CandidateEdges
-from heatgraph.objective.atoms import ATOMS
-from heatgraph.objective.heat import Dictionary, HeatObjective, Signals
-from heatgraph.selection.penalties import units_of
+from heatgraph.models.atoms import ATOMS
+from heatgraph.models.heat import Dictionary, HeatObjective, Signals
+from heatgraph.selection.choose_parameters import units_of
 from heatgraph.solvers.heat import as_sources, code_signals
 
 __all__ = ["Missed", "dictionary_of", "digest", "hide", "in_parts", "predict", "units"]

@@ -97,7 +97,7 @@ def code_version(module: str) -> str:
 
     Examples
     --------
-    >>> code_version("heatgraph.experiments.cells") == code_version("heatgraph.metrics")
+    >>> code_version("heatgraph.experiments.synthetic_runs") == code_version("heatgraph.metrics")
     False
     """
     digest = hashlib.sha256(f"{heatgraph.__version__} {module}".encode())

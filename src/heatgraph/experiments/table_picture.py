@@ -10,8 +10,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
 
-from heatgraph.experiments.scoring import SCORES, Line
 from heatgraph.experiments.style import INK
+from heatgraph.experiments.table_rows import SCORES, Line
 
 __all__ = ["LEGEND", "NAMES", "draw_table", "markdown_table"]
 

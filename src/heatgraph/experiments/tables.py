@@ -11,19 +11,19 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from heatgraph.experiments.base import Outcome, Readings, Settings
-from heatgraph.experiments.cells import no_truth, path
 from heatgraph.experiments.paper import TABLES
-from heatgraph.experiments.problems import MODELS, Spec
-from heatgraph.experiments.protocol import (
+from heatgraph.experiments.paper_settings import (
     grid,
     n_free_instances,
     n_instances,
     noise_std,
     problem,
 )
-from heatgraph.experiments.scoring import Line, line_of_estimator, line_of_path, long_table
 from heatgraph.experiments.sweep import sweep
+from heatgraph.experiments.synthetic_problems import MODELS, Spec
+from heatgraph.experiments.synthetic_runs import no_truth, path
 from heatgraph.experiments.table_picture import LEGEND, NAMES, draw_table, markdown_table
+from heatgraph.experiments.table_rows import Line, line_of_estimator, line_of_path, long_table
 
 __all__ = ["Row", "run"]
 

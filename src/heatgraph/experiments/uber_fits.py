@@ -11,9 +11,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from heatgraph.datasets import PlacedSignals, load_uber, load_yellow_cab
+from heatgraph.estimators import LearnHeat
 from heatgraph.experiments.prediction import units
 from heatgraph.graph import Graph
-from heatgraph.learners import LearnHeat
 
 __all__ = ["GROUPS", "SCALES", "SLOTS", "learn_slot", "load", "shares"]
 

@@ -23,9 +23,9 @@ from numpy.typing import NDArray
 
 from heatgraph.plotting.style import BLUE, SEQUENCE, VERMILION, shortened
 from heatgraph.report.canvas import new_figure, put_legend, tag
-from heatgraph.report.content import Content
 from heatgraph.report.curves import MARKERS, convergence, likelihood, selection
-from heatgraph.report.places import Places
+from heatgraph.report.node_positions import Places
+from heatgraph.report.page_data import Content
 
 __all__ = ["MAX_NAMED", "pictures"]
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from heatgraph.estimators import HeatCovariance
 from heatgraph.graph import Graph
-from heatgraph.learners import HeatCovariance
 
 __all__ = ["Gap", "gaps_of", "mean_heat", "p_value", "with_graph"]
 

@@ -22,10 +22,10 @@ from sklearn.utils.validation import check_is_fitted
 from heatgraph.files import write_atomically
 from heatgraph.graph import Graph
 from heatgraph.plotting.style import shortened
-from heatgraph.report import facts
-from heatgraph.report.content import Content, gather
+from heatgraph.report import page_text
 from heatgraph.report.markup import paragraphs, table, text
-from heatgraph.report.places import place
+from heatgraph.report.node_positions import place
+from heatgraph.report.page_data import Content, gather
 from heatgraph.report.sections import sections
 
 __all__ = ["write_report"]
@@ -54,7 +54,7 @@ def write_report(
     Parameters
     ----------
     model : estimator or Graph
-        A fitted estimator of :mod:`heatgraph.learners`, or a graph.
+        A fitted estimator of :mod:`heatgraph.estimators`, or a graph.
     path : str or path-like
         The file, by custom ending in ``.html``.
     signals : array-like or data frame (n_signals, n_nodes), optional
@@ -113,15 +113,15 @@ def _page(model: Any, content: Content, title: str) -> str:
         policy=POLICY.format(scripts=hashes),
         title=text(title),
         style=_part("report.css"),
-        lead=text(facts.lead(model, content)),
-        story=paragraphs([told] if (told := facts.story(content)) else [], "hint"),
-        cautions=paragraphs(facts.cautions(model, content), "caution"),
+        lead=text(page_text.lead(model, content)),
+        story=paragraphs([told] if (told := page_text.story(content)) else [], "hint"),
+        cautions=paragraphs(page_text.cautions(model, content), "caution"),
         graph_hint=text(_graph_hint(content)),
         signal_controls=_signal_controls(content),
         matrix_hint=_matrix_hint(content),
         sections=sections(model, content, figures["names"]),
         parameters=_parameters(model, content),
-        omissions=paragraphs(facts.omissions(content), "hint"),
+        omissions=paragraphs(page_text.omissions(content), "hint"),
         data=_json(_data(content)),
         pictures=_json(figures),
     )
@@ -198,8 +198,8 @@ def _signal_controls(content: Content) -> str:
 
 
 def _parameters(model: Any, content: Content) -> str:
-    told = table(["", ""], facts.what_was_run(model, content))
-    rows = facts.parameters(model)
+    told = table(["", ""], page_text.what_was_run(model, content))
+    rows = page_text.parameters(model)
     if not rows:
         return told
     every = table(["parameter", "value"], rows)

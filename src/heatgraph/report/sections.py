@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from heatgraph.learners.comparison import ESTIMATOR_OF, ModelComparison
+from heatgraph.estimators.comparison import ESTIMATOR_OF, ModelComparison
 from heatgraph.plotting.curves import chosen_row, chosen_strength, chosen_stretch, n_chosen
-from heatgraph.report.content import Content
 from heatgraph.report.gaussian import p_value
 from heatgraph.report.markup import paragraphs, table
+from heatgraph.report.page_data import Content
 
 __all__ = ["sections"]
 

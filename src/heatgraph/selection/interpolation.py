@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from heatgraph.selection.masked import HiddenPart
+from heatgraph.selection.masked_prediction import HiddenPart
 
 __all__ = ["interpolation_errors", "predict_hidden", "smoothing_form"]
 

@@ -12,10 +12,10 @@ import pandas as pd
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
 
-from heatgraph.objective.gaussian import GaussianPoint
-from heatgraph.objective.moments import Moments
+from heatgraph.models.gaussian import GaussianPoint
+from heatgraph.models.moments import Moments
+from heatgraph.solvers.checkpoint_protocol import FORGETFUL, Keeper, Record
 from heatgraph.solvers.gaussian import GaussianFit, GaussianFitter, shrunk
-from heatgraph.solvers.keeping import FORGETFUL, Keeper, Record
 from heatgraph.solvers.result import Status
 
 __all__ = ["PENALTIES", "PILOT", "SHRINKAGES", "Fold", "Strength", "choose_strength", "fit_at"]

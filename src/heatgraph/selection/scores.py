@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.covariance import LedoitWolf
 
-from heatgraph.objective.heat import Signals
-from heatgraph.selection.masked import HiddenPart
+from heatgraph.models.heat import Signals
+from heatgraph.selection.masked_prediction import HiddenPart
 
 __all__ = ["HeldOutScore", "gaussian_prediction", "means_of", "score_held_out"]
 

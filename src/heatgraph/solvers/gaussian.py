@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from heatgraph.graph.candidates import CandidateEdges
 from heatgraph.kernels.spectral import Kernel
-from heatgraph.objective.gaussian import (
+from heatgraph.models.gaussian import (
     HEAT,
     NOISE_FLOOR,
     GaussianHeat,

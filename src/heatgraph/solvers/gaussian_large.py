@@ -23,8 +23,8 @@ from scipy.optimize import Bounds, minimize
 
 from heatgraph.kernels.probing import Probes, probing_vectors
 from heatgraph.kernels.sparse_laplacian import EdgeLayout
-from heatgraph.objective.gaussian import LogPenalty
-from heatgraph.objective.gaussian_large import (
+from heatgraph.models.gaussian import LogPenalty
+from heatgraph.models.gaussian_large import (
     LargeGaussianHeat,
     LargePoint,
     SignalBlocks,

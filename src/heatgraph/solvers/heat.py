@@ -14,10 +14,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from heatgraph.objective.heat import Signals
-from heatgraph.objective.simplex import ValidSet
-from heatgraph.solvers.curvature import Curvature
-from heatgraph.solvers.ensemble import (
+from heatgraph.models.heat import Signals
+from heatgraph.models.simplex import ValidSet
+from heatgraph.solvers.checkpoint_protocol import FORGETFUL, Keeper, Record
+from heatgraph.solvers.lbfgs_memory import Curvature
+from heatgraph.solvers.quasi_newton import Evaluation, State, minimise
+from heatgraph.solvers.result import Monitor, Progress, Solution, Status
+from heatgraph.solvers.signal_access import (
     CODING_TOL,
     Ensemble,
     LocalSignals,
@@ -26,9 +29,6 @@ from heatgraph.solvers.ensemble import (
     code_signals,
     ensemble_of,
 )
-from heatgraph.solvers.keeping import FORGETFUL, Keeper, Record
-from heatgraph.solvers.quasi_newton import Evaluation, State, minimise
-from heatgraph.solvers.result import Monitor, Progress, Solution, Status
 
 __all__ = [
     "CODING_TOL",

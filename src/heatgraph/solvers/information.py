@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 
 from heatgraph.graph import CandidateEdges, Graph
-from heatgraph.objective.gaussian import NOISE_FLOOR, GaussianPoint, mean_variance
+from heatgraph.models.gaussian import NOISE_FLOOR, GaussianPoint, mean_variance
 from heatgraph.solvers.gaussian import GaussianFitter
 
 __all__ = ["HEAVY", "edge_tests"]

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from heatgraph.graph.candidates import CandidateEdges
-from heatgraph.solvers._baseline_common import (
+from heatgraph.solvers.result import Status
+from heatgraph.solvers.semismooth_newton import (
     check_positive,
     check_signals,
     frozen,
@@ -16,7 +17,6 @@ from heatgraph.solvers._baseline_common import (
     pair_newton,
     squared_distances,
 )
-from heatgraph.solvers.result import Status
 
 __all__ = ["LogDegreeSolution", "learn_log_degree", "log_degree_step", "parameters_for_degree"]
 

@@ -11,10 +11,10 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from heatgraph.objective.sparse import SparseAtoms
-from heatgraph.solvers.coding import code_one, work_for
-from heatgraph.solvers.ensemble import CODING_TOL
+from heatgraph.models.sparse import SparseAtoms
 from heatgraph.solvers.gram import FASTMATH
+from heatgraph.solvers.lasso import code_one, work_for
+from heatgraph.solvers.signal_access import CODING_TOL
 
 __all__ = ["WHOLE", "dense_gram", "excess", "solve_exactly", "sparse_gram", "take_turns"]
 

@@ -26,7 +26,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from heatgraph.graph import CandidateEdges
-from heatgraph.objective.gaussian import InformationProducts
+from heatgraph.models.gaussian import InformationProducts
 from heatgraph.solvers.projected_newton import NewtonState, minimise_box
 from heatgraph.solvers.result import Monitor, Progress, Status
 

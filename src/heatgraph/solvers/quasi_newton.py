@@ -19,8 +19,8 @@ from typing import Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from heatgraph.objective.simplex import ValidSet, project_valid
-from heatgraph.solvers.curvature import CHUNK, Curvature, compile_sums
+from heatgraph.models.simplex import ValidSet, project_valid
+from heatgraph.solvers.lbfgs_memory import CHUNK, Curvature, compile_sums
 from heatgraph.solvers.result import Status, is_interrupt
 
 __all__ = ["Evaluation", "State", "minimise"]

@@ -23,8 +23,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from heatgraph.graph.candidates import CandidateEdges
-from heatgraph.objective.heat import Dictionary, HeatObjective, Moments, Signals
-from heatgraph.solvers.ensemble import (
+from heatgraph.models.heat import Dictionary, HeatObjective, Moments, Signals
+from heatgraph.solvers.log_penalty import PENALTIES, Coder
+from heatgraph.solvers.result import Solution
+from heatgraph.solvers.signal_access import (
     BATCH,
     CODING_TOL,
     STEPS_PER_TANGENT,
@@ -33,8 +35,6 @@ from heatgraph.solvers.ensemble import (
     energy_of,
     settle_by_rounds,
 )
-from heatgraph.solvers.majorise import PENALTIES, Coder
-from heatgraph.solvers.result import Solution
 
 __all__ = ["PLAIN", "InterceptSignals", "LevelCodes", "SignalModel", "level_of", "subtract_level"]
 

@@ -9,8 +9,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import cho_factor, cho_solve
 
 from heatgraph.graph.candidates import CandidateEdges
-from heatgraph.objective.simplex import project_simplex
-from heatgraph.solvers._baseline_common import (
+from heatgraph.models.simplex import project_simplex
+from heatgraph.solvers.result import Status
+from heatgraph.solvers.semismooth_newton import (
     check_positive,
     check_signals,
     frozen,
@@ -18,7 +19,6 @@ from heatgraph.solvers._baseline_common import (
     pair_newton,
     squared_distances,
 )
-from heatgraph.solvers.result import Status
 
 __all__ = ["GraphStep", "SmoothSolution", "learn_smooth", "smooth_graph_step"]
 

@@ -17,10 +17,10 @@ from heatgraph.kernels.chebyshev import gradient_factors
 from heatgraph.kernels.lanes import aligned, lanes
 from heatgraph.kernels.layout import Layout
 from heatgraph.kernels.pool import run_threads
-from heatgraph.objective.heat import Signals
-from heatgraph.objective.pricing import RANK_TOL, signal_factors
-from heatgraph.objective.sparse import Codes, SparseDictionary, SparseMoments, SparseObjective
-from heatgraph.solvers.ensemble import STEPS_PER_TANGENT, above_tangent, discount_of
+from heatgraph.models.all_pairs_gradient import RANK_TOL, signal_factors
+from heatgraph.models.heat import Signals
+from heatgraph.models.sparse import Codes, SparseDictionary, SparseMoments, SparseObjective
+from heatgraph.solvers.signal_access import STEPS_PER_TANGENT, above_tangent, discount_of
 from heatgraph.solvers.working_sets import (
     TOGETHER,
     code_block,

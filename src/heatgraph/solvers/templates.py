@@ -10,14 +10,14 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq
 
 from heatgraph.graph.candidates import CandidateEdges
-from heatgraph.solvers._baseline_common import (
+from heatgraph.solvers.result import Status
+from heatgraph.solvers.semismooth_newton import (
     check_positive,
     check_signals,
     frozen,
     over_candidates,
 )
-from heatgraph.solvers._simplex_qp import SimplexPoint, SimplexQP
-from heatgraph.solvers.result import Status
+from heatgraph.solvers.simplex_qp import SimplexPoint, SimplexQP
 
 __all__ = [
     "Templates",

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from heatgraph.kernels.lanes import above, aligned, fill, lanes, load, pick, plus_scaled, store
-from heatgraph.objective.sparse import SparseAtoms
+from heatgraph.models.sparse import SparseAtoms
 from heatgraph.solvers.gram import FASTMATH
 from heatgraph.solvers.neighbourhoods import (
     WHOLE,

@@ -1,0 +1,285 @@
+"""The folder that a command leaves behind."""
+
+from __future__ import annotations
+
+import csv
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+from heatgraph.cli.cluster import ClusterTable
+from heatgraph.cli.console import Voice, columns, to_json
+from heatgraph.cli.tables import SignalTable
+from heatgraph.estimators import HeatCovariance
+from heatgraph.files import write_atomically, write_folder
+from heatgraph.graph import Graph
+from heatgraph.graph.convert import labels
+from heatgraph.plotting import (
+    plot_convergence,
+    plot_graph,
+    plot_likelihood,
+    plot_selection,
+    plot_stretches,
+)
+from heatgraph.plotting.curves import n_chosen
+from heatgraph.report import write_report
+from heatgraph.storage import save_model
+
+__all__ = [
+    "model_path",
+    "parents_made",
+    "result_folder",
+    "source_rows",
+    "write_fit",
+    "write_sources",
+    "write_summary",
+]
+
+MODEL, REPORT = "model.npz", "report.html"
+# Everything that a command may write: what --force may do away with.
+OURS = (
+    MODEL,
+    "comparison.csv",
+    "comparison.json",
+    "comparison.png",
+    "convergence.png",
+    "edges.csv",
+    "graph.graphml",
+    "graph.png",
+    "graphs.csv",
+    "graphs.png",
+    "new_signals.csv",
+    "report.html",
+    "selection.csv",
+    "selection.png",
+    "signals.csv",
+    "sources.csv",
+    "sources.png",
+    "stretches.csv",
+    "stretches.png",
+    "summary.json",
+    "true_edges.csv",
+)
+DPI = 150
+
+SourceRow = dict[str, Any]
+
+
+@contextmanager
+def parents_made(path: Path) -> Iterator[None]:
+    """The folders above a result are made, and go again if there is no result."""
+    missing = [folder for folder in path.absolute().parents if not folder.exists()]
+    if missing:
+        path.parent.mkdir(parents=True)
+    try:
+        yield
+    except BaseException:
+        for folder in missing:
+            with suppress(OSError):
+                folder.rmdir()
+        raise
+
+
+@contextmanager
+def result_folder(path: Path, force: bool) -> Iterator[Path]:
+    """A folder that takes its place when complete."""
+    try:
+        with parents_made(path), write_folder(path, replace=force, ours=OURS) as folder:
+            yield folder
+    except FileExistsError as error:
+        raise FileExistsError(
+            f"{error}; --force replaces its results, once new ones are complete"
+        ) from error
+
+
+def write_fit(
+    folder: Path,
+    model: Any,
+    table: SignalTable | ClusterTable,
+    voice: Voice,
+    coordinates: NDArray[np.float64] | None = None,
+) -> None:
+    """The model, the graph for other tools, the sources and the pictures.
+
+    Not the sources of signals on a cluster, which are too many for a list.
+    """
+    save_model(model, folder / MODEL)
+    model.graph_.save(folder / "edges.csv")
+    model.graph_.save(folder / "graph.graphml")
+    if hasattr(model, "sources_") and isinstance(table, SignalTable):
+        write_sources(folder / "sources.csv", source_rows(model, model.sources_, table))
+    draw(
+        folder / "graph.png",
+        (7.0, 5.5),
+        lambda ax: plot_graph(model.graph_, coordinates, ax=ax),
+        voice,
+    )
+    draw(
+        folder / "convergence.png",
+        (6.0, 3.6),
+        lambda ax: plot_convergence(model.objective_, ax=ax),
+        voice,
+    )
+    selection = getattr(model, "selection_", None)
+    if selection is not None:
+        selection.to_csv(folder / "selection.csv", index=False)
+        draw(
+            folder / "selection.png",
+            (6.0, 3.6),
+            lambda ax: _plot_choice(model, selection, ax),
+            voice,
+        )
+    stretches = getattr(model, "stretches_", None)
+    if stretches is not None:
+        stretches.to_csv(folder / "stretches.csv", index=False)
+        chosen = {"scale": model.scales_[-1], "beta": model.beta_}
+        draw(
+            folder / "stretches.png",
+            (6.0, 3.6),
+            lambda ax: plot_stretches(stretches, ax, **chosen),
+            voice,
+        )
+
+
+def _plot_choice(model: Any, selection: pd.DataFrame, ax: Any) -> object:
+    """How the parameters of a model of heat were chosen."""
+    if isinstance(model, HeatCovariance):
+        return plot_likelihood(
+            selection,
+            ax,
+            shrinkage=model.shrinkage_,
+            penalty=model.penalty_,
+            relaxed=model.relaxed_,
+        )
+    return plot_selection(
+        selection, ax, alpha=model.alpha_, beta=model.beta_, n_scales=n_chosen(model)
+    )
+
+
+def write_page(
+    folder: Path,
+    model: Any,
+    table: SignalTable,
+    voice: Voice,
+    coordinates: Any = None,
+    title: str = "A learned graph",
+) -> None:
+    """The report on the signals of the fit; one that cannot be written loses no result."""
+    try:
+        with voice.warnings_told():
+            write_report(
+                model,
+                folder / REPORT,
+                table.frame,
+                coordinates=coordinates,
+                sources=getattr(model, "sources_", None),
+                labels=table.labels,
+                title=title,
+            )
+    except ImportError as error:
+        voice.note(f"No {REPORT}: {error}")
+    except (ValueError, RuntimeError) as error:
+        voice.warning(f"{REPORT} could not be written ({error})")
+
+
+def draw(
+    path: Path, size: tuple[float, float], plot: Callable[[Any], object], voice: Voice
+) -> None:
+    """A picture in a file.  One that cannot be drawn is no reason to lose a result."""
+    figure = Figure(figsize=size, layout="constrained")
+    FigureCanvasAgg(figure)
+    try:
+        with voice.warnings_told():
+            plot(figure.subplots())
+            figure.savefig(path, dpi=DPI)
+    except (ValueError, RuntimeError) as error:
+        path.unlink(missing_ok=True)
+        voice.warning(f"{path.name} could not be drawn ({error})")
+
+
+def source_rows(
+    model: Any, sources: NDArray[np.float64], table: SignalTable, top: int | None = None
+) -> list[SourceRow]:
+    """Of which signal, at which node and scale, how strong; the ``top`` strongest of a signal."""
+    nodes = labels(model.graph_)
+    rows = []
+    for m, h in enumerate(sources):
+        found = np.argwhere(h)
+        strength = np.abs(h[tuple(found.T)])
+        for s, n in found[np.argsort(-strength, kind="stable")][:top].tolist():
+            rows.append(
+                {
+                    "signal": table.label(m),
+                    "node": nodes[n],
+                    "scale": float(model.scales_[s]),
+                    "strength": float(h[s, n]),
+                }
+            )
+    return rows
+
+
+def model_path(given: Path) -> Path:
+    """A file of a model, or the one in the folder that `learn` left."""
+    if not given.is_dir():
+        return given
+    if not (given / MODEL).exists():
+        raise FileNotFoundError(f"{given} holds no {MODEL}; name a folder that learn left")
+    return given / MODEL
+
+
+def write_sources(path: Path, rows: list[SourceRow]) -> None:
+    """A list of sources, one a line."""
+    with write_atomically(path, "w", newline="") as file:
+        writer = csv.DictWriter(file, ["signal", "node", "scale", "strength"])
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def write_summary(folder: Path, summary: Mapping[str, Any]) -> None:
+    """What ``--json`` prints."""
+    with write_atomically(folder / "summary.json", "w") as file:
+        file.write(to_json(summary) + "\n")
+
+
+def strongest(graph: Graph, at_most: int = 10) -> list[dict[str, Any]]:
+    """The heaviest edges, heaviest first, with the confidence in each where it is known."""
+    nodes = labels(graph)
+    known = graph.confidence
+    order = np.argsort(-graph.weights, kind="stable")[:at_most]
+    return [
+        {
+            "source": nodes[int(graph.edges[k, 0])],
+            "target": nodes[int(graph.edges[k, 1])],
+            "weight": float(graph.weights[k]),
+            **({} if known is None else {"confidence": float(known[k])}),
+        }
+        for k in order
+    ]
+
+
+def edge_table(edges: list[dict[str, Any]]) -> Any:
+    """The heaviest edges, for a reader."""
+    rows = [
+        (
+            str(e["source"]),
+            str(e["target"]),
+            f"{e['weight']:.4g}",
+            *([f"{e['confidence']:.3f}"] if "confidence" in e else []),
+        )
+        for e in edges
+    ]
+    more = ["confidence "] if edges and "confidence" in edges[0] else []
+    return columns(["strongest edges", "", "weight ", *more], rows)
+
+
+def listed(folder: Path, shown: Path) -> list[str]:
+    """The files of a result, as the user will find them."""
+    return [os.path.join(shown, entry.name) for entry in sorted(folder.iterdir())]

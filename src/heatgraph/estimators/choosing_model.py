@@ -1,0 +1,333 @@
+"""``heatgraph.learn``: of the two heat models, the one that predicts better."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from rich.console import Console
+from sklearn.base import clone
+from sklearn.utils import _safe_indexing
+
+from heatgraph.distributed.from_dask import as_array, is_dask
+from heatgraph.estimators.comparison import ESTIMATOR_OF, ModelComparison
+from heatgraph.estimators.heat_covariance import HeatCovariance
+from heatgraph.estimators.hidden import hidden_errors, which_hidden
+from heatgraph.estimators.large_covariance import LARGE
+from heatgraph.estimators.learn_heat import LearnHeat
+from heatgraph.estimators.parameters import MANY_NODES
+from heatgraph.estimators.progress import stage
+from heatgraph.estimators.validation import (
+    check_choice,
+    check_number,
+    check_signals,
+    node_names,
+    unit_of,
+)
+from heatgraph.selection.folds import Split, make_folds
+from heatgraph.solvers.result import Status
+
+__all__ = ["MODELS", "SHARED", "choose_model", "estimator_of", "learn", "stage_files"]
+
+Array = NDArray[np.float64]
+
+MODELS: dict[str, type[Any]] = {"gaussian": HeatCovariance, "sparse": LearnHeat}
+# What both models understand; the penalty of one is not that of the other.
+SHARED = (
+    *("n_scales", "fit_intercept", "candidates", "n_edges", "cut", "checkpoint"),
+    *("n_jobs", "max_iter", "tol", "solver", "random_state", "verbose"),
+)
+FEWEST = 6  # signals: with fewer, a fold has too few to compare by
+HOPELESS = 3.0  # standard errors by which a model is worse that need not be fitted on more folds
+SAMPLE = 2000  # consecutive signals of a Dask collection that the models are compared on
+
+
+def learn(
+    X: Any,
+    *,
+    model: str = "auto",
+    cv: Any = 3,
+    groups: Any = None,
+    random_state: int | None = None,
+    n_jobs: int | None = None,
+    verbose: int = 0,
+    **parameters: Any,
+) -> Any:
+    """Learn the graph on which heat diffused, by the model that predicts the signals better.
+
+    :class:`LearnHeat` takes heat to be released at a few nodes ("sparse"), and
+    :class:`HeatCovariance` everywhere ("gaussian").  "auto" fits both on the same folds of the
+    signals, hides the same fifth of the entries of the signals held out, keeps the model that
+    misses less of their variance, and fits that one on all signals.  The sparse model, which takes
+    far longer, is left after a fold on which it is worse by three standard errors.
+
+    Parameters
+    ----------
+    X : array-like or data frame (n_signals, n_nodes), of NumPy, pandas or Dask
+        NaN marks an entry that was not observed.  The columns of a data frame name the nodes.
+        Signals that follow each other in time should be in order: what is held out are contiguous
+        blocks.  Of a Dask collection, the first 2000 signals are compared on.
+    model : {"auto", "sparse", "gaussian"}
+        "sparse" or "gaussian" fits that model, without a comparison.
+    cv : int or splitter
+        Number of folds, contiguous and with a gap where consecutive signals are correlated; or a
+        splitter of scikit-learn.
+    groups : array-like (n_signals,), optional
+        Signals of one group are held out together.
+    random_state : int, optional
+        Seed of the hidden entries, and of ``LearnHeat``.  None repeats, too.
+    n_jobs : int, optional
+        See :class:`LearnHeat`.
+    verbose : int
+        1 shows progress bars, and one line that says which model was kept.
+    **parameters
+        Further parameters of the model; with "auto" those that both have: ``n_scales``,
+        ``fit_intercept`` (True unless given), ``candidates``, ``n_edges``, ``cut``, ``max_iter``,
+        ``tol`` and ``checkpoint``, to whose name every fit adds an ending of its own.
+
+    Returns
+    -------
+    LearnHeat or HeatCovariance
+        Fitted.  ``comparison_`` is a ``ModelComparison``, or None where
+        nothing was compared.  Ctrl-C during the comparison leaves the Gaussian model of all
+        signals, with the status "interrupted".
+
+    Examples
+    --------
+    >>> import heatgraph
+    >>> from heatgraph.datasets import make_graph, make_heat_signals
+    >>> X, _ = make_heat_signals(make_graph("er", 8, 0), [2.0], 40, 8, 0.1, random_state=0)
+    >>> model = heatgraph.learn(X, model="gaussian")
+    >>> type(model).__name__, model.graph_.n_nodes
+    ('HeatCovariance', 8)
+    """
+    given = {"random_state": random_state, "n_jobs": n_jobs, "verbose": verbose, **parameters}
+    found = choose_model(X, model, cv, given, groups)
+    if verbose and found.comparison_ is not None:
+        Console(stderr=True).print(str(found.comparison_), highlight=False, soft_wrap=True)
+    return found
+
+
+def choose_model(
+    X: Any, model: str, cv: Any, parameters: dict[str, Any], groups: Any = None
+) -> Any:
+    """:func:`learn`, without a word."""
+    check_choice("model", model, ("auto", *MODELS))
+    if not hasattr(cv, "get_n_splits"):
+        check_number("cv", cv, minimum=2, integer=True)
+    if model == "auto":
+        foreign = sorted(set(parameters) - set(SHARED))
+        if foreign:
+            owners = [name for name, kind in MODELS.items() if foreign[0] in kind().get_params()]
+            which = f'; pass model="{owners[0]}"' if len(owners) == 1 else ""
+            raise ValueError(f"{foreign[0]} is no parameter that both models have{which}.")
+        model = _only_model(X)
+    if model != "auto":
+        return estimator_of(model, X, parameters).fit(X, groups=groups)
+    return _Comparing(X, cv, groups, parameters).run()
+
+
+def estimator_of(model: str, X: Any, parameters: dict[str, Any]) -> Any:
+    """The estimator, not fitted; its level is learned unless the parameters or ``X`` forbid it."""
+    M, N = _shape(X)
+    known = MODELS[model]().get_params()
+    unknown = sorted(set(parameters) - set(known))
+    if unknown:
+        raise ValueError(f"{unknown[0]} is no parameter of {ESTIMATOR_OF[model]}.")
+    if "fit_intercept" in parameters:
+        return MODELS[model](**parameters)
+    level = M > 1
+    if level and model == "sparse":
+        solver = parameters.get("solver", "auto")
+        if is_dask(X):
+            level = False
+            warnings.warn(
+                "LearnHeat learns no level of the nodes from a Dask collection: "
+                "fit_intercept=False was used; subtract the mean of each node if they have one.",
+                UserWarning,
+                stacklevel=4,
+            )
+        level &= solver == "dense" or (solver == "auto" and N < MANY_NODES)
+    return MODELS[model](fit_intercept=level, **parameters)
+
+
+def stage_files(checkpoint: str | os.PathLike[str], cv: int = 3) -> list[Path]:
+    """The files that :func:`learn` keeps its fits in, by the checkpoint it is given."""
+    ends = ["", *(f"-fold{k + 1}" for k in range(cv))]
+    return [Path(f"{os.fspath(checkpoint)}.{model}{end}") for model in MODELS for end in ends]
+
+
+def _shape(X: Any) -> tuple[int, int]:
+    """How many signals and nodes; an input that has no such shape is refused by the fit."""
+    if is_dask(X):
+        shape: tuple[int, int] = as_array(X).shape
+        return shape
+    sizes = tuple(getattr(X, "shape", None) or np.shape(X))
+    return (int(sizes[0]), int(sizes[1])) if len(sizes) == 2 else (0, 0)
+
+
+def _only_model(X: Any) -> str:
+    """The model that has to do, or "auto" where the two can be compared."""
+    M, N = _shape(X)
+    if N >= LARGE and not is_dask(X):
+        _say(
+            f"{N} nodes are too many to compare the models on: HeatCovariance was fitted, by its "
+            "sparse engine; LearnHeat takes far longer."
+        )
+        return "gaussian"
+    if N >= MANY_NODES:
+        _say(
+            f"{N} nodes of a Dask collection are too many for HeatCovariance, which sums up an "
+            "array of all pairs: LearnHeat was fitted, without a comparison."
+        )
+        return "sparse"
+    if M < FEWEST:
+        _say(
+            f"{M} signals are too few to hold some out: HeatCovariance was fitted, without a "
+            f"comparison, which takes at least {FEWEST}."
+        )
+        return "gaussian"
+    if is_dask(X) and np.isnan(_first_signals(X)).any():
+        _say(
+            "HeatCovariance takes missing values in memory only, and this Dask collection has "
+            "some: LearnHeat was fitted, without a comparison."
+        )
+        return "sparse"
+    return "auto"
+
+
+def _first_signals(X: Any) -> Array:
+    return np.asarray(as_array(X)[:SAMPLE].compute(), dtype=np.float64)
+
+
+def _say(text: str) -> None:
+    warnings.warn(f"heatgraph.learn: {text}", UserWarning, stacklevel=5)
+
+
+@dataclass(frozen=True, eq=False)
+class _Comparing:
+    """Both models on the same folds, and the better one on all signals."""
+
+    X: Any
+    cv: Any
+    groups: Any
+    parameters: dict[str, Any]
+
+    def run(self) -> Any:
+        fallback = self._whole("gaussian")  # seconds, where the sparse model takes minutes
+        if fallback.status_ is Status.INTERRUPTED:
+            return fallback
+        held_out = _HeldOut.of(self.X, self.cv, self.groups, self.parameters)
+        gaussian = total = sparse = None
+        try:
+            gaussian, total = held_out.errors("gaussian", self._estimator("gaussian"))
+            sparse, _ = held_out.errors("sparse", self._estimator("sparse"), against=gaussian)
+        except KeyboardInterrupt:
+            _say("stopped before the models were compared, so that the Gaussian one is kept.")
+        if gaussian is None or total is None:
+            return _stopped(fallback)
+        if sparse is not None:  # the signals that both have predicted
+            judged = ~np.isnan(sparse)
+            gaussian, sparse, total = gaussian[judged], sparse[judged], total[judged]
+        comparison = ModelComparison.of(gaussian, sparse, total)
+        fallback.comparison_ = comparison
+        if not comparison.is_complete:
+            return _stopped(fallback)
+        if comparison.kept == "gaussian":
+            return fallback
+        return self._sparse(comparison, fallback)
+
+    def _sparse(self, comparison: ModelComparison, fallback: Any) -> Any:
+        try:
+            better = self._whole("sparse")
+        except KeyboardInterrupt:
+            _say(
+                "stopped before the sparse model, which misses less, was learned from all "
+                "signals; this is the Gaussian one."
+            )
+            return _stopped(fallback)
+        better.comparison_ = comparison
+        return better
+
+    def _estimator(self, model: str) -> Any:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # said when the model is fitted on all signals
+            return estimator_of(model, self.X, self.parameters)
+
+    def _whole(self, model: str) -> Any:
+        estimator = estimator_of(model, self.X, self.parameters)
+        with stage(f"{model} model, all signals"):
+            return _keeping(estimator, model).fit(self.X, groups=self.groups)
+
+
+@dataclass(frozen=True, eq=False)
+class _HeldOut:
+    """Signals in contiguous folds, and the entries of them that are hidden from both models."""
+
+    signals: Any
+    observations: Array
+    hidden: NDArray[np.bool_]
+    folds: Sequence[Split]
+
+    @classmethod
+    def of(cls, X: Any, cv: Any, groups: Any, parameters: dict[str, Any]) -> _HeldOut:
+        signals = X
+        if is_dask(X):
+            names = node_names(X)
+            rows = _first_signals(X)
+            signals = rows if names is None else pd.DataFrame(rows, columns=list(names))
+        observations = check_signals(HeatCovariance(), signals, reset=True)
+        seed = parameters.get("random_state")
+        hidden = which_hidden(observations, np.random.default_rng(0 if seed is None else seed))
+        return cls(signals, observations, hidden, make_folds(observations, cv, groups).splits)
+
+    def errors(
+        self, name: str, estimator: Any, against: Array | None = None
+    ) -> tuple[Array, Array]:
+        """What the model misses of each signal when it is held out, and what node means miss.
+
+        Folds that cannot change the verdict are left out, and their signals NaN: once the model is
+        clearly worse than what another misses, ``against``.
+        """
+        M, unit = len(self.observations), unit_of(self.observations)
+        error, total = np.full(M, np.nan), np.full(M, np.nan)
+        for k, split in enumerate(self.folds):
+            rest, held_out = split.train, split.test
+            fold = _keeping(clone(estimator), f"{name}-fold{k + 1}")
+            with warnings.catch_warnings(), stage(f"{name} model, fold {k + 1}/{len(self.folds)}"):
+                warnings.simplefilter("ignore")
+                fold.fit(_safe_indexing(self.signals, rest))
+            if fold.status_ is Status.INTERRUPTED:
+                raise KeyboardInterrupt
+            here = self.observations[held_out], self.hidden[held_out]
+            error[held_out], total[held_out] = hidden_errors(fold, *here, unit)
+            if against is not None and _is_hopeless(error - against):
+                break
+        return error, total
+
+
+def _is_hopeless(excess: Array) -> bool:
+    """Whether errors exceed those of another model by more than chance would."""
+    known = excess[~np.isnan(excess)]
+    if known.size < FEWEST:
+        return False
+    return bool(known.mean() > HOPELESS * known.std(ddof=1) / np.sqrt(known.size))
+
+
+def _keeping(estimator: Any, ending: str) -> Any:
+    """The estimator with a checkpoint of its own, where it has one."""
+    if estimator.checkpoint is None:
+        return estimator
+    return estimator.set_params(checkpoint=f"{os.fspath(estimator.checkpoint)}.{ending}")
+
+
+def _stopped(model: Any) -> Any:
+    model.status_ = Status.INTERRUPTED
+    return model

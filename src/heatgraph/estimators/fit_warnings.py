@@ -1,0 +1,123 @@
+"""What a fit of LearnHeat warns of, beside how it ended."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from heatgraph.estimators.fitting import Fit
+from heatgraph.estimators.parameters import HeatParameters
+from heatgraph.estimators.validation import Names
+from heatgraph.models.heat import Signals
+from heatgraph.selection.choose_parameters import HIDDEN_SHARE
+from heatgraph.selection.masked_prediction import missed_by_level
+from heatgraph.solvers.signal_model import level_of, subtract_level
+
+__all__ = ["warn_of_fit"]
+
+COLLAPSED = 1e-2  # a scale below this moves no heat
+LEVEL = 0.5  # of the hidden energy: a level that explains less is not worth a warning
+LOST = 0.1  # of the heat of an atom: more, left out for being thin, is worth a warning
+UNSETTLED = 1e-4  # of the size of the signals: a mean residual of a node that is worth a warning
+NEARLY_ALL = 0.1  # of it missed: a level that explains more is worth one whatever the model does
+
+
+def warn_of_fit(estimator: Any, p: HeatParameters, fit: Fit, names: Names) -> None:
+    """What a user has to know before trusting a fit."""
+    if not isinstance(estimator.alpha, str) and estimator.alpha == 0:
+        warnings.warn(
+            "LearnHeat: alpha = 0 puts no price on sources, so that any graph fits any signals; "
+            'pass alpha > 0, or "auto".',
+            UserWarning,
+            stacklevel=3,
+        )
+    elif fit.choice is not None and not fit.choice.predicts:
+        nothing = "the mean of their node" if p.model.fit_intercept else "zero or node means"
+        warnings.warn(
+            f"LearnHeat: no parameters predict hidden entries better than {nothing} does, so these "
+            "signals show no diffusion on a graph; do not trust graph_.",
+            UserWarning,
+            stacklevel=3,
+        )
+    if fit.choice is not None and fit.choice.predicts:
+        far = [end for end in fit.choice.ends if end.startswith("largest")]
+        if far:
+            warnings.warn(
+                f"LearnHeat: chosen at the end of what is tried: {', '.join(far)}.  What lies "
+                "beyond may predict better; pass a number, or other scales.",
+                UserWarning,
+                stacklevel=3,
+            )
+    if isinstance(p.signals, Signals):
+        (_warn_of_location if p.model.fit_intercept else _warn_of_level)(p.signals, fit)
+    if fit.large is not None:
+        lost = fit.large.objective.dictionary(fit.solution.w, fit.solution.tau).lost
+        if lost > LOST:
+            warnings.warn(
+                f"LearnHeat: heat spreads over the graph until {lost:.0%} of it is too thin to "
+                'be followed, so that what was learned is approximate.  Use solver="dense" if '
+                "there is memory for it, or fewer candidates.",
+                UserWarning,
+                stacklevel=3,
+            )
+    silent = np.flatnonzero(p.signals.n_observed == 0)
+    if silent.size:
+        listed = [int(k) if names is None else names[k] for k in silent]
+        warnings.warn(
+            f"LearnHeat: never observed, so that nothing is known of their edges: {listed}. "
+            "The graph keeps these nodes.",
+            UserWarning,
+            stacklevel=3,
+        )
+    if p.learn_scales and estimator.atoms == "raw" and estimator.scales_.min() < COLLAPSED:
+        warnings.warn(
+            "LearnHeat: a scale fell to zero, where an atom is a single node and explains any "
+            'signal without a graph.  The penalty of atoms="raw" favours that; use '
+            'atoms="unit", or hold the scales with learn_scales=False and scales=....',
+            UserWarning,
+            stacklevel=3,
+        )
+
+
+def _warn_of_level(signals: Signals, fit: Fit) -> None:
+    """Where means predict as well as the model, or nearly all, they may be all it learned."""
+    by_signal, by_node = missed_by_level(signals, HIDDEN_SHARE, np.random.default_rng(0))
+    level = min(by_signal, by_node)
+    enough = NEARLY_ALL
+    if fit.choice is not None:
+        as_well = fit.choice.missed + 2.0 * fit.choice.standard_error
+        enough = max(enough, min(LEVEL, as_well))
+    if level < enough:
+        which = "node" if by_node < by_signal else "signal"
+        warnings.warn(
+            f"LearnHeat: the mean of each {which} alone predicts {1.0 - level:.0%} of the "
+            "energy of hidden entries, so what was learned may be a level that the nodes have "
+            "in common.  Pass fit_intercept=True, which learns the level of each node along with "
+            "the graph, or subtract the mean of each node; where the level changes from signal to "
+            "signal, subtract the mean of each signal too.",
+            UserWarning,
+            stacklevel=4,
+        )
+
+
+def _warn_of_location(signals: Signals, fit: Fit) -> None:
+    """At the best level, the residuals of each node have the mean 0."""
+    solution, n = fit.solution, np.maximum(signals.n_observed, 1)
+    D = fit.objective.dictionary(solution.w, solution.tau)
+    around = subtract_level(signals, level_of(solution, len(signals.X)))
+    residual = around.X - D.synthesis(solution.H)
+    if signals.observed is not None:
+        residual = np.where(signals.observed, residual, 0.0)
+    size = np.sqrt(signals.energy.sum() / n.sum())
+    mean = float(np.max(np.abs(residual.sum(axis=1) / n)) / size)
+    if mean > UNSETTLED:
+        warnings.warn(
+            f"LearnHeat: location_ has not settled: the mean residual of a node is {mean:.0e} of "
+            "the size of the signals.  With so small an alpha, sources explain any level; raise "
+            "alpha, or pass fit_intercept=False.",
+            ConvergenceWarning,
+            stacklevel=4,
+        )

@@ -1,0 +1,67 @@
+"""What the fits of every method leave behind: the graph, before and after the cut."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning
+
+from heatgraph.estimators.validation import Names, check_number
+from heatgraph.graph import CandidateEdges, Graph
+from heatgraph.solvers.result import Monitor, Progress, Status
+
+__all__ = ["CUT", "check_n_edges", "store_graph", "tell", "warn_of_status"]
+
+Array = NDArray[np.float64]
+
+DENSE_NODES = 1000
+CUT = 1e-4  # weights below this, in a graph of trace N, are not edges; the paper's cut
+
+
+def check_n_edges(n_edges: Any, candidates: CandidateEdges) -> int | None:
+    """``n_edges`` as an integer that the candidates can hold."""
+    if n_edges is None:
+        return None
+    wanted = int(check_number("n_edges", n_edges, minimum=1, integer=True))
+    if wanted > candidates.n_edges:
+        raise ValueError(
+            f"n_edges must be at most the {candidates.n_edges} pairs that may be edges, got "
+            f"{wanted}."
+        )
+    return wanted
+
+
+def store_graph(
+    estimator: Any, candidates: CandidateEdges, w: Array, names: Names, n_edges: int | None
+) -> None:
+    """Set ``weights_``, ``graph_`` and ``laplacian_`` from weights of sum N/2."""
+    learned = np.flatnonzero(w)
+    edges = np.stack([candidates.i, candidates.j], axis=1)[learned]
+    estimator.weights_ = Graph(edges, w[learned], candidates.n_nodes, names)
+    cut = estimator.weights_.cut(weight=CUT)
+    estimator.graph_ = cut if n_edges is None else cut.cut(n_edges=n_edges)
+    # Past some thousand nodes an array of all pairs would be most of the memory.
+    large = candidates.n_nodes > DENSE_NODES and not candidates.is_complete
+    estimator.laplacian_ = (
+        sparse.csr_array(estimator.weights_.laplacian()) if large else candidates.laplacian(w)
+    )
+
+
+def warn_of_status(estimator: Any) -> None:
+    """A fit that did not converge says so."""
+    if estimator.status_ in (Status.MAX_ITER, Status.STALLED):
+        warnings.warn(
+            f"{type(estimator).__name__}: {estimator.status_.advice}",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
+
+
+def tell(monitor: Monitor | None, k: int, of: int, value: float, w: Array, residual: float) -> None:
+    """Report the ``k``-th graph of a search."""
+    if monitor is not None:
+        monitor(Progress(k, of, value, int((w >= CUT).sum()), residual))

@@ -1,0 +1,491 @@
+"""HeatCovariance: the covariance, and the graph, of heat that is released everywhere."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.covariance import EmpiricalCovariance
+
+from heatgraph.distributed.from_dask import is_dask
+from heatgraph.distributed.moments import fold_moments
+from heatgraph.estimators.checkpoint import fingerprint, kept_in
+from heatgraph.estimators.fitted_graph import check_n_edges, store_graph, warn_of_status
+from heatgraph.estimators.gaussian_fitting import (
+    N_FOLDS,
+    CovarianceFit,
+    CovarianceSettings,
+    Measured,
+    observed_together,
+)
+from heatgraph.estimators.gaussian_model import GaussianModelMixin, significant_edges, tests_of
+from heatgraph.estimators.hidden import HiddenScoreMixin
+from heatgraph.estimators.large_covariance import fit_large, is_large
+from heatgraph.estimators.parameters import edge_count, n_threads
+from heatgraph.estimators.progress import Watch, watch_fit
+from heatgraph.estimators.reporting import ReportMixin
+from heatgraph.estimators.validation import (
+    Names,
+    centre_nodes,
+    check_choice,
+    check_number,
+    check_range,
+    check_signals,
+    node_names,
+    over_square,
+    per_square,
+    resolve_candidates,
+    set_features,
+)
+from heatgraph.graph import CandidateEdges, Graph
+from heatgraph.kernels.spectral import kernel_of
+from heatgraph.models.moments import Moments, expected_moments
+from heatgraph.selection.cut import CUTS
+from heatgraph.selection.likelihood import PENALTIES, SHRINKAGES, Strength
+from heatgraph.solvers.checkpoint_protocol import Keeper
+from heatgraph.solvers.gaussian import GaussianFitter
+from heatgraph.solvers.projected_newton import NewtonState
+from heatgraph.solvers.result import Monitor, Progress, Status
+from heatgraph.solvers.threads import bounded_blas
+
+__all__ = ["HeatCovariance"]
+
+Array = NDArray[np.float64]
+
+CUT_RULE = "typical"  # that cut="auto" stands for
+
+
+class HeatCovariance(GaussianModelMixin, HiddenScoreMixin, ReportMixin, EmpiricalCovariance):
+    r"""Learn a covariance whose structure is heat on a graph, by maximum likelihood.
+
+    Signals are ``x = u + sum_s exp(-tau_s L) h_s + eps`` with heat ``h_s ~ N(0, v_s I)`` that is
+    released everywhere and white noise ``eps``.  The sources integrate out:
+
+    .. math::
+        \min_{w \ge 0,\, v,\, \tau,\, \sigma^2} \; \log\det C + \mathrm{tr}(C^{-1} S_\rho)
+        + \frac{2 c^2}{M} \sum_e \log\Big(1 + \frac{w_e}{c\, \mathrm{se}_e}\Big),
+        \qquad C = \sum_s v_s e^{-2 \tau_s L(w)} + \sigma^2 I
+
+    with ``S_rho = (1 - rho) S + rho tr(S)/N I`` the second moment of the ``M`` signals, a little
+    shrunk, and ``se`` the standard errors of the weights.  ``HeatCovariance()`` chooses ``rho``
+    and ``c`` by the likelihood of held-out signals, whatever their common size.
+
+    Parameters
+    ----------
+    n_scales : int
+        Number of diffusion scales.
+    shrinkage : float in [0, 1) or "auto"
+        ``rho`` above.
+    penalty : float or "auto"
+        ``c`` above: how many standard errors a weight has to be from zero.  0 is the maximum of
+        the likelihood.
+    fit_intercept : bool
+        Whether the level ``u`` of each node is learned; otherwise it is 0.
+    candidates : optional
+        The pairs that may be edges: None or "all", a number of nearest neighbours, an edge list,
+        a mask, a Graph.
+    n_edges : int or str, optional
+        Keep this many edges in ``graph_``, or a multiple of the nodes such as "4N"; fewer where
+        fewer were learned.
+    cut : {"auto", "typical", "mixture", "otsu", "significance"} or float
+        The smallest weight that ``graph_`` keeps, or the rule that finds it (see
+        :class:`LearnHeat`); "auto" is "typical".  "significance" keeps the edges whose p-value is
+        at most 0.05 after Holm's correction for the number of pairs.
+    decay : float in (0, 1]
+        What the signals of earlier calls of :meth:`partial_fit` count for at each further call.
+    checkpoint : str or path-like, optional
+        A file in which the fit leaves what it has done; if it is there already, the fit goes on
+        from it.  A file of other signals or parameters is refused.
+    n_jobs : int, optional
+        Threads for the choice of shrinkage and penalty.  Any number gives the same result.
+    max_iter : int
+        Limit on the iterations of one stage of the fit.
+    tol : float
+        Stop when a step promises a fall of the objective of no more than this, per node.
+    solver : {"auto", "dense", "sparse"}
+        "dense" works on arrays of all pairs of nodes.  "sparse" learns on candidate edges without
+        them: large graphs.  It chooses the noise by the likelihood of the last fifth of the
+        signals, with ``shrinkage`` 0.001 and a penalty of one standard error, and keeps weights
+        near those of the nearest rows, as far as the signals are few.  "auto" is "sparse" from 400
+        nodes on.
+    random_state : ignored
+        There is nothing random in a fit; :meth:`sample` takes a seed of its own.
+    verbose : int
+        1 shows a progress bar.
+    kernel : {"heat", "tikhonov", "matern"} or an object
+        What takes the place of :math:`e^{-\tau\lambda}`: ``1 / (1 + tau lam)``,
+        ``(1 + tau lam)^-2``, or any object with ``value``, ``slope`` and ``slope_in_tau`` of
+        ``(lam, tau)`` (see :mod:`heatgraph.kernels.spectral`).
+    cv : int or splitter, optional
+        How signals are held out where shrinkage and penalty are chosen: the number of folds, 3
+        unless given, contiguous, with a gap where consecutive rows are correlated; or a splitter
+        of scikit-learn.  Signals in memory only.
+
+    Attributes
+    ----------
+    covariance_, precision_ : ndarray (n_nodes, n_nodes)
+        ``C`` and its inverse; with the sparse engine scipy's LinearOperator.
+    solver_ : str
+        The engine that was taken, "dense" or "sparse".
+    location_ : ndarray (n_nodes,)
+        ``u``.
+    noise_variance_ : float
+        ``sigma^2``.
+    source_variances_ : ndarray (n_scales,)
+        ``v``.
+    scales_ : ndarray (n_scales,)
+        ``tau``, ascending.
+    weights_ : Graph
+        Every edge of the model; ``covariance_`` is made of it.
+    laplacian_ : ndarray (n_nodes, n_nodes)
+        Of ``weights_``; its trace is ``n_nodes``.
+    graph_ : Graph
+        The edges that stand out, with the node names of ``X``.  They come from a fit with a
+        penalty of three standard errors, or ``penalty`` if that is larger, and almost no
+        shrinkage, whatever ``shrinkage`` is.  ``graph_.confidence``
+        is one minus the p-value of each edge.
+    cut_ : float
+        The weight at which ``graph_`` was cut; NaN for "significance".
+    shrinkage_, penalty_ : float
+        The values used.
+    relaxed_ : bool
+        Whether the penalty only chose the edges and was then left out.
+    selection_ : DataFrame or None
+        What was tried: the held-out log-likelihood per signal, with the covariance in the scale
+        that fits the held-out signals best.
+    objective_ : ndarray
+        Its history in the last stage of the fit, the start first, of the signals in units of
+        their root mean square.  Without the penalty where ``relaxed_``.  Where entries are
+        missing, what is expected of them changes on the way, and the history need not fall.
+    status_ : str
+        "converged", "max_iter", "stalled" or "interrupted": how the fit of ``weights_`` ended.
+    residual_ : float
+        Fall of the objective, per node, that a step scaled by the information of each parameter
+        still promises.  Where entries are missing, of the likelihood of what was observed.
+    n_iter_ : int
+        Iterations of the last stage of the fit.
+    n_signals_ : float
+        How many signals were seen; with ``decay`` what they count for.
+    n_effective_ : float
+        What they count for in tests of edges: ``n_signals_`` times the share of signals in which
+        a pair of nodes was observed together, 1 where nothing is missing.
+    second_moment_ : ndarray (n_nodes, n_nodes)
+        ``S``, all that is kept of the signals.
+    node_means_ : ndarray (n_nodes,)
+        The mean of what was observed of each node.
+    comparison_ : ModelComparison or None
+        How :func:`heatgraph.learn` came to keep this model.
+
+    Examples
+    --------
+    >>> from heatgraph.datasets import make_graph, make_heat_signals
+    >>> graph = make_graph("er", 12, random_state=0)
+    >>> X, _ = make_heat_signals(graph, [2.0], 300, n_sources=12, noise_std=0.05, random_state=0)
+    >>> model = HeatCovariance().fit(X[:200])
+    >>> str(model.status_), model.covariance_.shape
+    ('converged', (12, 12))
+    >>> model.score_hidden(X[200:]) > 0.5
+    True
+    """
+
+    def __init__(
+        self,
+        n_scales: int = 1,
+        shrinkage: float | str = "auto",
+        penalty: float | str = "auto",
+        fit_intercept: bool = True,
+        candidates: Any = None,
+        n_edges: int | str | None = None,
+        cut: float | str = "auto",
+        decay: float = 1.0,
+        checkpoint: Any = None,
+        n_jobs: int | None = None,
+        max_iter: int = 500,
+        tol: float = 1e-5,
+        solver: str = "auto",
+        random_state: Any = None,
+        verbose: int = 0,
+        kernel: Any = "heat",
+        cv: Any = None,
+    ) -> None:
+        self.n_scales = n_scales
+        self.shrinkage = shrinkage
+        self.penalty = penalty
+        self.fit_intercept = fit_intercept
+        self.candidates = candidates
+        self.n_edges = n_edges
+        self.cut = cut
+        self.decay = decay
+        self.checkpoint = checkpoint
+        self.n_jobs = n_jobs
+        self.max_iter = max_iter
+        self.tol = tol
+        self.solver = solver
+        self.random_state = random_state
+        self.verbose = verbose
+        self.kernel = kernel
+        self.cv = cv
+
+    def fit(
+        self, X: Any, y: Any = None, groups: Any = None, *, monitor: Monitor | None = None
+    ) -> Self:
+        """Learn the covariance and the graph.
+
+        Parameters
+        ----------
+        X : array-like or data frame (n_signals, n_nodes), of NumPy, pandas or Dask
+            NaN marks an entry that was not observed (in memory only).  The columns of a data
+            frame name the nodes.  Signals that follow each other in time should be in order: what
+            is held out are contiguous blocks.
+        y : ignored
+        groups : array-like (n_signals,), optional
+            Signals of one group are held out together.  Signals in memory only.
+        monitor : callable, optional
+            Called with a :class:`~heatgraph.solvers.result.Progress` after every iteration; a
+            KeyboardInterrupt from it, or Ctrl-C, ends the fit with the best so far.
+        """
+        names = node_names(X)
+        sparse = is_large(self.solver, 0)
+        if is_dask(X):
+            if sparse:
+                raise ValueError("solver='sparse' needs the signals in memory; pass 'dense'.")
+            parts = fold_moments(X, N_FOLDS)
+            set_features(self, len(parts[0].mean), names)
+            content = np.stack([part.scatter for part in parts])
+            measured = Measured.moments(parts, bool(self.fit_intercept))
+            return self._run(measured, names, monitor, content)
+        observations = check_signals(self, X, reset=True)
+        self._check_observed(observations, names)
+        if is_large(self.solver, observations.shape[1]):
+            fit_large(self, observations, names, monitor, groups)
+            self._warn_of_graph()
+            return self
+        measured = Measured.signals(observations, bool(self.fit_intercept))
+        return self._run(measured, names, monitor, observations, groups=groups)
+
+    def partial_fit(self, X: Any, y: Any = None) -> Self:
+        """Learn from further signals; earlier ones count ``decay`` times as much as before.
+
+        Shrinkage and penalty are those that the first call chose; a shrinkage that was chosen
+        then falls as the number of signals grows, inversely to it.
+        """
+        decay = check_number("decay", self.decay, strict=True)
+        if decay > 1.0:
+            raise ValueError(f"decay must be at most 1, got {self.decay!r}.")
+        if not hasattr(self, "second_moment_"):
+            return self.fit(X)
+        if self.solver_ == "sparse":
+            raise ValueError(
+                "partial_fit needs the second moment of all pairs, which solver='sparse' does not "
+                "keep; fit all signals at once, or pass solver='dense'."
+            )
+        names = self.weights_.names
+        if is_dask(X):
+            further, together = fold_moments(X, 1)[0], 1.0
+        else:
+            observations = check_signals(self, X, reset=False)
+            further = expected_moments(observations, self.location_, self.covariance_)
+            together = observed_together(observations)
+        mean = self.location_ if self.fit_intercept else self.node_means_
+        apart = mean - self.location_
+        scatter = self.n_signals_ * (self.second_moment_ - np.outer(apart, apart))
+        seen = Moments(self.n_signals_, mean, scatter)
+        both = seen.decayed(decay) + further
+        rho = self.shrinkage_
+        if isinstance(self.shrinkage, str):
+            rho *= min(1.0, self.n_signals_ / both.count)
+        effective = decay * self.n_effective_ + together * further.count
+        strength = Strength(rho, self.penalty_, self.relaxed_)
+        chosen = self.selection_
+        measured = replace(
+            Measured.moments([both], bool(self.fit_intercept)),
+            observed_together=effective / both.count,
+        )
+        self._run(measured, names, None, None, strength=strength)
+        self.selection_ = chosen
+        return self
+
+    def _run(
+        self,
+        signals: Measured,
+        names: Names,
+        monitor: Monitor | None,
+        content: Any,
+        strength: Strength | None = None,
+        groups: Any = None,
+    ) -> Self:
+        belongs = {}
+        if self.checkpoint is not None and content is not None:
+            belongs = fingerprint(self, content, names)
+        path = None if content is None else self.checkpoint
+        n_jobs = n_threads(self.n_jobs)
+        watched = watch_fit(self.verbose, monitor)
+        with kept_in(path, belongs) as keeper, watched as watch, bounded_blas(self.n_features_in_):
+            check_range(signals.unit)
+            candidates = resolve_candidates(self.candidates, signals.rows, names)
+            n_edges = check_n_edges(edge_count(self.n_edges, candidates.n_nodes), candidates)
+            settings = replace(
+                self._settings(candidates, watch, keeper), n_jobs=n_jobs, cv=self.cv, groups=groups
+            )
+            fit = signals.fit(settings, strength)
+            self.node_means_ = signals.node_means
+            self.n_effective_ = float(fit.moments.count * signals.observed_together)
+            self._store(settings, fit, signals.unit, names, n_edges)
+        warn_of_status(self)
+        self._warn_of_graph()
+        return self
+
+    def _settings(
+        self, candidates: CandidateEdges, watch: Watch, keeper: Keeper
+    ) -> CovarianceSettings:
+        rho = _strengths("shrinkage", self.shrinkage, SHRINKAGES)
+        if max(rho) >= 1.0:
+            raise ValueError(f"shrinkage must be below 1, got {self.shrinkage!r}.")
+        if isinstance(self.cut, str):
+            check_choice("cut", self.cut, ("auto", *CUTS, "significance"))
+        else:
+            check_number("cut", self.cut)
+        max_iter = int(check_number("max_iter", self.max_iter, minimum=1, integer=True))
+
+        def report(state: NewtonState) -> None:
+            if watch.step is not None:
+                n = int((state.point.x[: candidates.n_edges] > 0.0).sum())
+                value = state.history[-1]
+                watch.step(Progress(state.n_iter, max_iter, value, n, state.residual))
+
+        fitter = GaussianFitter(
+            candidates,
+            int(check_number("n_scales", self.n_scales, minimum=1, integer=True)),
+            check_number("tol", self.tol, strict=True),
+            max_iter,
+            report,
+            kernel_of(self.kernel),
+        )
+        return CovarianceSettings(
+            fitter,
+            rho,
+            _strengths("penalty", self.penalty, PENALTIES),
+            bool(self.fit_intercept),
+            tried=watch.tried,
+            keeper=keeper,
+        )
+
+    def _store(
+        self,
+        settings: CovarianceSettings,
+        found: CovarianceFit,
+        unit: float,
+        names: Names,
+        n_edges: int | None,
+    ) -> None:
+        point, N = found.fit.point, settings.fitter.candidates.n_nodes
+        total = float(point.w.sum())
+        stretch = 2.0 * total / N  # what brings the trace of L to N, and the scales back
+        w = point.w / stretch if total > 0.0 else point.w
+        store_graph(self, point.problem.candidates, w, names, None)
+        order = np.argsort(point.spectrum.tau, kind="stable")
+        self.scales_ = point.spectrum.tau[order] * stretch
+        self.source_variances_ = per_square(point.spectrum.v[order], unit)
+        self.noise_variance_ = float(per_square(point.spectrum.sigma2, unit))
+        self.solver_ = "dense"
+        self.covariance_ = per_square(point.covariance, unit)
+        self.precision_ = over_square(point.precision, unit)
+        self.location_ = found.location * unit
+        self.n_signals_ = float(found.moments.count)
+        second = found.moments.around(found.location)
+        self.second_moment_ = per_square(second, unit)
+        self.shrinkage_, self.penalty_ = float(found.strength.rho), float(found.strength.c)
+        self.relaxed_ = bool(found.strength.relaxed)
+        self.selection_ = found.selection
+        self.comparison_ = None
+        self.objective_ = np.array(found.fit.history)
+        self.status_, self.residual_ = found.status, float(found.fit.residual)
+        self.n_iter_ = found.fit.n_iter
+        self._store_edges(settings, found, second, names, n_edges)
+
+    def _store_edges(
+        self,
+        settings: CovarianceSettings,
+        found: CovarianceFit,
+        second: Array,
+        names: Names,
+        n_edges: int | None,
+    ) -> None:
+        """``graph_``: the edges that stand out, with the confidence in each."""
+        point = found.edges.point
+        if n_edges is not None and np.count_nonzero(point.w) < n_edges:
+            point = found.fit.point  # which has more of them, most often
+        pairs, w = point.problem.candidates, point.w
+        total = float(w.sum())
+        w = w * (0.5 * pairs.n_nodes / total) if total > 0.0 else w
+        kept = np.flatnonzero(w > 0.0)
+        edges = np.stack([pairs.i, pairs.j], axis=1)[kept]
+        graph = Graph(edges.reshape(-1, 2), w[kept], pairs.n_nodes, names)
+        rule = CUT_RULE if self.cut == "auto" else self.cut
+        self.cut_ = float("nan")
+        if n_edges is not None:
+            graph = graph.cut(n_edges=n_edges)
+            self.cut_ = float(graph.weights.min(initial=np.inf)) if graph.n_edges else 0.0
+        elif rule != "significance":
+            self.cut_ = CUTS[rule](w) if isinstance(rule, str) else float(rule)
+            graph = graph.cut(weight=self.cut_)
+        elif graph.n_edges:
+            graph = significant_edges(settings.fitter, second, self.n_effective_, graph)
+        self.graph_ = graph
+        if graph.n_edges and found.status is not Status.INTERRUPTED:
+            tests = tests_of(settings.fitter, second, self.n_effective_, graph, graph.edges)
+            self.graph_ = Graph(
+                graph.edges, graph.weights, graph.n_nodes, names, 1.0 - tests["p_value"].to_numpy()
+            )
+
+    def _check_observed(self, X: Array, names: Names) -> None:
+        observed = ~np.isnan(X)
+        around = centre_nodes(X)[1] if self.fit_intercept else X
+        if not np.nanmax(np.abs(around), initial=0.0) > 0.0:
+            seen = "no entry was observed" if not observed.any() else "no node varies"
+            hint = (
+                " X is one sample, its own mean: pass fit_intercept=False." if len(X) == 1 else ""
+            )
+            raise ValueError(
+                f"X holds no signal: {seen}. A graph can only be learned from signals that "
+                f"vary.{hint}"
+            )
+        silent = np.flatnonzero(~observed.any(axis=0))
+        still = np.flatnonzero(
+            observed.any(axis=0)
+            & (np.nanmax(np.abs(np.where(observed, around, 0.0)), axis=0) == 0.0)
+        )
+        for nodes, what in ((silent, "never observed"), (still, "constant")):
+            if nodes.size:
+                listed = [int(k) if names is None else names[k] for k in nodes]
+                warnings.warn(
+                    f"HeatCovariance: {what}, so that nothing is known of their edges: {listed}. "
+                    "The graph keeps these nodes.",
+                    UserWarning,
+                    stacklevel=3,
+                )
+
+    def _warn_of_graph(self) -> None:
+        if self.graph_.n_edges == 0 and self.status_ is not Status.INTERRUPTED:
+            warnings.warn(
+                "HeatCovariance: no edge stands out from the noise, so that these signals show no "
+                "graph; give more signals, or lower penalty.",
+                UserWarning,
+                stacklevel=3,
+            )
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
+
+def _strengths(name: str, value: Any, choices: tuple[float, ...]) -> tuple[float, ...]:
+    """The one that is given, or those to choose from."""
+    if isinstance(value, str):
+        check_choice(name, value, ("auto",))
+        return choices
+    return (check_number(name, value),)

@@ -1,0 +1,166 @@
+"""One number for every estimator that fills in missing entries: how much of them it predicts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from heatgraph.estimators.validation import check_complete, check_signals, unit_of
+from heatgraph.models.heat import Signals
+from heatgraph.selection.edge_count_search import HIDDEN_SHARE as SCORED_SHARE
+from heatgraph.selection.interpolation import interpolation_errors
+from heatgraph.selection.masked_prediction import hide_entries
+
+__all__ = [
+    "HIDDEN_SHARE",
+    "HiddenScoreMixin",
+    "PrecisionMixin",
+    "as_given",
+    "fill_by_precision",
+    "hidden_errors",
+    "node_means",
+    "which_hidden",
+]
+
+Array = NDArray[np.float64]
+
+HIDDEN_SHARE = 0.2
+
+
+class HiddenScoreMixin:
+    """Gives an estimator with ``impute`` and ``node_means_`` the method ``score_hidden``."""
+
+    def score_hidden(self, X: Any, *, random_state: int = 0) -> float:
+        """The share of the variance of hidden entries that the model predicts.
+
+        A fifth of each signal's entries is hidden, the same ones for every estimator, and filled
+        in by :meth:`impute` from the others.  The variance is around the mean of each node over
+        the signals of the fit: 0 is what these means predict, 1 is everything.
+
+        Parameters
+        ----------
+        X : array-like or data frame (n_signals, n_nodes)
+            Signals that had no part in the fit.
+        random_state : int
+            The seed of the hidden entries.
+
+        Returns
+        -------
+        float
+            At most 1; below 0 where the means of the nodes predict better.
+        """
+        check_is_fitted(self)
+        observations = check_signals(self, X, reset=False)
+        if np.isnan(observations).all():
+            raise ValueError("X: no entry was observed, so there is nothing to predict.")
+        rng = np.random.default_rng(random_state)
+        hidden = which_hidden(observations, rng)
+        error, total = hidden_errors(self, observations, hidden, unit_of(observations))
+        return 1.0 - float(error.sum()) / float(total.sum()) if total.any() else 0.0
+
+
+class PrecisionMixin(HiddenScoreMixin):
+    """Gives an estimator with ``precision_`` and ``location_`` imputation, and scores by it.
+
+    An estimator with another quadratic form or level overrides ``_level_and_form``.
+    """
+
+    def _level_and_form(self) -> tuple[Array, Array]:
+        """``u`` (N,) and ``Q`` (N, N): signals ``x`` are likely where ``(x-u)^T Q (x-u)`` is small.
+
+        Only the ratios of the entries of ``Q`` count.
+        """
+        model: Any = self
+        return model.location_, model.precision_ / np.abs(model.precision_).max()
+
+    def impute(self, X: Any) -> Any:
+        """``X`` with its NaN replaced by their mean given what was observed of the same signal.
+
+        Parameters
+        ----------
+        X : array-like or data frame (n_signals, n_nodes)
+            NaN marks an entry that was not observed.
+
+        Returns
+        -------
+        ndarray or data frame
+            As ``X`` is.  A signal of which nothing was observed gets the mean signal.
+        """
+        check_is_fitted(self)
+        observations = check_signals(self, X, reset=False)
+        return as_given(fill_by_precision(observations, *self._level_and_form()), X)
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """The share of hidden entries' energy that the model predicts; 0 is predicting zero.
+
+        A quarter of each signal's entries is hidden, always the same ones for the same shape, and
+        predicted by their mean given the rest.
+        """
+        check_is_fitted(self)
+        observations = check_complete(self, X, reset=False)
+        unit = unit_of(observations)
+        level, form = self._level_and_form()
+        centred = np.ascontiguousarray((observations - level).T / unit)
+        part = hide_entries(Signals(centred, None), SCORED_SHARE, np.random.default_rng(0))
+        error, _ = interpolation_errors(form, part)
+        hidden = np.where(part.hidden, observations.T / unit, 0.0)
+        total = float(np.sum(hidden**2))
+        return 1.0 - float(error.sum()) / total if total > 0.0 else 0.0
+
+
+def which_hidden(X: Array, rng: np.random.Generator) -> NDArray[np.bool_]:
+    """The entries of ``X`` (M, N) to hide: the same ones whatever the estimator."""
+    return np.ascontiguousarray(hide_entries(Signals.from_missing(X.T), HIDDEN_SHARE, rng).hidden.T)
+
+
+def hidden_errors(
+    model: Any, X: Array, hidden: NDArray[np.bool_], unit: float
+) -> tuple[Array, Array]:
+    """What a model misses of the hidden entries of each signal, and what the node means miss.
+
+    Sums of squares, (M,) each, of entries in units of ``unit``, which keeps them in range.
+    """
+    error, total = np.zeros(len(X)), np.zeros(len(X))
+    rows = np.flatnonzero(hidden.any(axis=1))
+    visible = np.where(hidden, np.nan, X)[rows]
+    names = getattr(model, "feature_names_in_", None)
+    predicted = model.impute(visible if names is None else pd.DataFrame(visible, columns=names))
+    truth = X[rows] / unit
+    for sums, guess in ((error, np.asarray(predicted)), (total, model.node_means_)):
+        missed = np.where(hidden[rows], truth - guess / unit, 0.0)
+        sums[rows] = np.einsum("mn,mn->m", missed, missed)
+    return error, total
+
+
+def node_means(X: Array) -> Array:
+    """The mean of what was observed of each node; 0 where nothing was."""
+    observed = ~np.isnan(X)
+    size = float(np.abs(X[observed]).max(initial=0.0)) or 1.0
+    sums = np.where(observed, X / size, 0.0).sum(axis=0)
+    means: Array = sums / np.maximum(observed.sum(axis=0), 1) * size
+    return means
+
+
+def as_given(filled: Array, X: Any) -> Any:
+    """A data frame where ``X`` is one, with its index and columns."""
+    if isinstance(X, pd.DataFrame):
+        return pd.DataFrame(filled, index=X.index, columns=X.columns)
+    return filled
+
+
+def fill_by_precision(X: Array, location: Array, P: Array) -> Array:
+    """The missing entries by their mean under the precision ``P``: ``-P_mm^-1 P_mo (x - u)_o``."""
+    filled = X.copy()
+    patterns, which = np.unique(np.isnan(X), axis=0, return_inverse=True)
+    for k, missing in enumerate(patterns):
+        if not missing.any():
+            continue
+        rows, m, o = np.flatnonzero(which.ravel() == k), np.flatnonzero(missing), ~missing
+        pull = (X[np.ix_(rows, np.flatnonzero(o))] - location[o]) @ P[np.ix_(o, missing)]
+        guess = -np.linalg.lstsq(P[np.ix_(missing, missing)], pull.T, rcond=None)[0].T
+        filled[np.ix_(rows, m)] = location[m] + guess
+    return filled

@@ -1,0 +1,575 @@
+"""LearnHeat: the graph, the scales and the sources of signals that diffused."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.sparse import issparse
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from heatgraph.estimators.checkpoint import fingerprint, kept_in
+from heatgraph.estimators.fit_warnings import warn_of_fit
+from heatgraph.estimators.fitted_graph import CUT, store_graph, warn_of_status
+from heatgraph.estimators.fitting import Fit, fit_heat, mean_around, refit_resamples
+from heatgraph.estimators.hidden import HiddenScoreMixin, as_given
+from heatgraph.estimators.input_signals import Intake, take_in
+from heatgraph.estimators.large import LargeModel, large_sources
+from heatgraph.estimators.model import DenseModel
+from heatgraph.estimators.parameters import PENALTY_OF, HeatParameters, n_threads, resolve
+from heatgraph.estimators.progress import watch_fit
+from heatgraph.estimators.reporting import ReportMixin
+from heatgraph.estimators.sources import SourceCodes
+from heatgraph.estimators.validation import (
+    check_choice,
+    check_number,
+    check_signals,
+    per_square,
+    unit_of,
+)
+from heatgraph.graph import Graph
+from heatgraph.models.heat import Signals
+from heatgraph.selection.choose_parameters import HIDDEN_SHARE
+from heatgraph.selection.cut import CUTS
+from heatgraph.selection.masked_prediction import hide_entries
+from heatgraph.solvers.checkpoint_protocol import Keeper
+from heatgraph.solvers.heat import as_sources
+from heatgraph.solvers.result import Monitor, Status
+from heatgraph.solvers.signal_model import level_of
+from heatgraph.solvers.threads import bounded_blas
+
+__all__ = ["LearnHeat"]
+
+Array = NDArray[np.float64]
+
+MERGED = 1e-2  # two scales this near, relatively, are one
+
+
+class LearnHeat(HiddenScoreMixin, ReportMixin, TransformerMixin, BaseEstimator):
+    r"""Learn the graph on which a few sources diffused into the signals.
+
+    .. math::
+        \min_{L, H, \tau, u} \; \Big\| X - u 1^T - \sum_s e^{-\tau_s L} H_s \Big\|_F^2
+        + \sum_{s, i, m} p(\omega_{si} |H_{sim}|) + \beta \|L\|_F^2
+
+    over valid Laplacians of trace ``n_nodes`` and scales ``tau >= 0``, with ``H >= 0`` if
+    ``positive``, and with the level ``u`` of the nodes held at 0 unless ``fit_intercept``.
+    ``LearnHeat()`` chooses everything from the signals.  With ``atoms="raw"`` (``omega = 1``,
+    ``p(c) = alpha c``) this is the problem of Thanou, Dong, Kressner and Frossard, "Learning heat
+    diffusion graphs" (2017).  With ``atoms="unit"`` an atom costs its norm,
+    ``omega_si = ||exp(-tau_s L) delta_i||``, without which the scales are not identified, and
+    ``p(c) = alpha^2 log(1 + c / alpha)``, which finds the sources without shrinking them.
+
+    Parameters
+    ----------
+    n_scales : int or "auto"
+        Number of diffusion scales; "auto" chooses among 1, 2 and 3.
+    alpha : float or "auto"
+        Weight of the sparsity of the sources, in the units of ``X``.
+    beta : float or "auto"
+        Weight of the spread of the edge weights, in the squared units of ``X``.  "auto" chooses
+        by masked prediction: signals are held out, a quarter of their entries is hidden, and
+        what predicts those best is kept, the sparsest within one standard error.
+    scales : sequence of float, optional
+        The scales to hold, or another start to learn them from.  (Where a penalty is chosen along
+        with them, they end where the choice puts them, whatever the start.)
+    learn_scales : bool
+        Whether the scales are learned too.
+    atoms : {"unit", "raw"}
+        What the sparsity penalty charges for an atom: its norm, or 1 as in the paper.
+    solver : {"auto", "dense", "sparse", "paper"}
+        "dense" works on an array of all pairs, "sparse" on the candidate edges alone, with no
+        such array, which "auto" prefers from 2000 nodes on; "paper" runs the paper's two
+        algorithms to the letter, with a conic solver inside (``pip install "heatgraph[paper]"``).
+    candidates : optional
+        The pairs that may be edges: None or "all", a number of nearest neighbours, an edge list,
+        a mask, a Graph.  For all of them, ``solver="sparse"`` starts from 25 neighbours, and adds
+        pairs until the gradient over every pair promises a fall of the objective of 1% at most:
+        the status is then "certified".
+    n_edges : int or str, optional
+        Keep this many edges in ``graph_``, or a multiple of the nodes such as "4N"; beta, where
+        it is "auto", is chosen to give about as many.
+    checkpoint : str or path-like, optional
+        A file in which the fit leaves what it has done, every half minute and when it ends.  If
+        it is there already, the fit goes on from it, and ends with the same bits as one that was
+        never stopped; a file of other signals or parameters is refused.  It stays when the fit is
+        done (fitting again then returns at once): delete it when the model is saved.  Of
+        ``solver="paper"`` it keeps whole fits only.
+    n_jobs : int, optional
+        Processes for the choice of parameters and the resamples, threads for the coding of
+        signals.  Any number gives the same result.  BLAS is held to one thread meanwhile (from
+        500 nodes on to ``n_jobs`` in the fit itself, whose last bits may then differ).
+    max_iter : int, optional
+        Limit on the iterations of the fit; unless given 2000, for ``solver="sparse"`` 500, and
+        1000 as in the paper for ``solver="paper"``.
+    tol : float
+        Stop when the gradient promises no larger relative fall of the objective.  (For
+        ``solver="paper"``: the paper's own rule, an absolute change of the objective.  A fit that
+        is certified over all pairs under ``penalty="l1"`` stops at half a percent.)
+    random_state : int, Generator or None
+        Seed of the folds, the hidden entries and the random start.  None repeats, too.
+    verbose : int
+        1 shows a progress bar.
+    init : {"uniform", "random"} or Graph
+        The graph to start from.
+    penalty : {"auto", "log", "l1"}
+        ``p`` above; "auto" is "log" for unit atoms and "l1", the paper's, for raw ones.
+    cut : {"auto", "typical", "mixture", "otsu"} or float
+        The smallest weight that ``graph_`` keeps, or the rule that finds it: a share of the
+        typical weight, where noise and edges separate in a mixture, or Otsu's.  "auto" is
+        "typical" for ``penalty="log"`` and the paper's 1e-4 for "l1".  Where alpha is chosen too,
+        an edge has to reach that in the mean of three fits, at half, once and twice ``alpha_``.
+    n_bootstrap : int
+        Refit this many resamples of the signals; ``graph_.confidence`` is then the share of them
+        in which each edge was found.
+    fit_intercept : bool
+        Whether each node has an unknown level ``u``, the same in all signals, around which heat
+        diffuses.  It is learned together with the graph, the scales and the sources, as a part of
+        the same objective, and is not penalised.  Adding a constant to a column of ``X`` then
+        changes ``location_`` only.  Needs ``solver="dense"`` and signals in memory.
+    positive : bool
+        Whether sources cannot be negative, as for a tracer that is released or heat that is only
+        ever added.  Needs ``solver="dense"`` and signals in memory.
+    cv : int or splitter, optional
+        How signals are held out where parameters are chosen: the number of folds, 3 unless given,
+        or a splitter of scikit-learn.  Folds are drawn at random, but where consecutive rows are
+        correlated, as those of a time series, they are contiguous blocks with a gap.
+    warm_start : bool
+        Whether a further ``fit`` of the same signals goes on from the last one, with the
+        parameters that it chose: after ``max_iter`` was met and raised, or after Ctrl-C.  A
+        ``checkpoint`` goes on in the same way.
+
+    Attributes
+    ----------
+    graph_ : Graph
+        The learned graph, cut, with the node names of ``X``.
+    weights_ : Graph
+        Every edge that was learned, before the cut.
+    laplacian_ : ndarray or sparse array (n_nodes, n_nodes)
+        The learned Laplacian before the cut; its trace is ``n_nodes``.  Sparse past 1000 nodes,
+        where not every pair was a candidate.
+    scales_ : ndarray (n_scales,)
+        Ascending; two that met are reported as one.
+    sources_ : ndarray (n_signals, n_scales, n_nodes)
+        What each signal diffused from, stationary together with the graph.  :meth:`transform`
+        of the same signals may differ under ``penalty="log"``, see there.  For a Dask collection,
+        a Dask array that finds them, a chunk at a time, when it is computed.
+    location_ : ndarray (n_nodes,)
+        The level of each node; zeros unless ``fit_intercept``, and zero for a node that was never
+        observed.  The residuals at each node have the mean 0, to 1e-6 or so of the size of the
+        signals (with a warning where it is more than 1e-4).
+    node_means_ : ndarray (n_nodes,)
+        The mean of what was observed of each node, whether or not a level is learned: what
+        :meth:`score_hidden` compares with.
+    objective_ : ndarray
+        Its history, the start first and the final value last.  In the rounds of
+        ``penalty="log"`` it is that of the round's tangent, which lies above; with
+        ``solver="sparse"`` it may rise a little where finer atoms take over.  The last value is
+        the objective's own.
+    status_ : str
+        "converged", "certified", "max_iter", "stalled" or "interrupted".
+    certificate_ : float
+        Relative fall of the objective that the gradient over every pair of nodes still promises;
+        NaN where only candidates were looked at.
+    residual_ : float
+        Relative fall of the objective that the gradient still promises, with the logarithmic
+        penalty itself where that is minimised and not that of a tangent.
+    n_iter_ : int
+        Iterations of the fit.
+    alpha_, beta_ : float
+        The penalties used.
+    selection_ : DataFrame or None
+        All that was tried: ``missed`` is the share of hidden energy that was not predicted.  With
+        ``fit_intercept`` it is the energy around the mean of each node.
+    stretches_ : DataFrame or None
+        What the scales of that choice were then multiplied with, and the multiples ``coding`` of
+        alpha that hidden entries were predicted with.
+    held_out_ : HeldOutScore or None
+        The share of the variance of hidden entries, around the node means, that what was chosen
+        predicts of held-out signals, beside that of ``LedoitWolf``, a Gaussian without a graph.
+    chosen_at_end_ : tuple of str
+        What was chosen at the end of what was tried.  A smallest alpha or beta is natural where
+        there is little noise; of a largest one the fit warns.
+    predicting_alpha_ : float
+        The penalty with which :meth:`impute` and :meth:`score` find sources: ``alpha_``, or
+        less where that was seen to predict better.
+    cut_ : float
+        The weight at which ``graph_`` was cut.
+    comparison_ : ModelComparison or None
+        How :func:`heatgraph.learn` came to keep this model.
+
+    Examples
+    --------
+    >>> from heatgraph.datasets import make_graph, make_heat_signals
+    >>> graph = make_graph("er", 12, random_state=0)
+    >>> X, _ = make_heat_signals(graph, (2.5, 4), 80, n_sources=2, random_state=0)
+    >>> model = LearnHeat(scales=(2.5, 4), learn_scales=False, alpha=0.01, beta=0.01, atoms="raw")
+    >>> model.fit(X).graph_.n_nodes
+    12
+    >>> str(model.status_)
+    'converged'
+    >>> model.transform(X).shape
+    (80, 24)
+    """
+
+    def __init__(
+        self,
+        n_scales: int | str = 2,
+        alpha: float | str = "auto",
+        beta: float | str = "auto",
+        scales: Any = None,
+        learn_scales: bool = True,
+        atoms: str = "unit",
+        solver: str = "auto",
+        candidates: Any = None,
+        n_edges: int | str | None = None,
+        checkpoint: Any = None,
+        n_jobs: int | None = None,
+        max_iter: int | None = None,
+        tol: float = 1e-4,
+        random_state: Any = None,
+        verbose: int = 0,
+        init: Any = "uniform",
+        penalty: str = "auto",
+        cut: float | str = "auto",
+        n_bootstrap: int = 0,
+        fit_intercept: bool = False,
+        positive: bool = False,
+        cv: Any = None,
+        warm_start: bool = False,
+    ) -> None:
+        self.n_scales = n_scales
+        self.alpha = alpha
+        self.beta = beta
+        self.scales = scales
+        self.learn_scales = learn_scales
+        self.atoms = atoms
+        self.solver = solver
+        self.candidates = candidates
+        self.n_edges = n_edges
+        self.checkpoint = checkpoint
+        self.n_jobs = n_jobs
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+        self.verbose = verbose
+        self.init = init
+        self.penalty = penalty
+        self.cut = cut
+        self.n_bootstrap = n_bootstrap
+        self.fit_intercept = fit_intercept
+        self.positive = positive
+        self.cv = cv
+        self.warm_start = warm_start
+
+    def fit(
+        self, X: Any, y: Any = None, groups: Any = None, *, monitor: Monitor | None = None
+    ) -> Self:
+        """Learn the graph, the scales and the sources.
+
+        Parameters
+        ----------
+        X : array-like or data frame (n_signals, n_nodes), of NumPy, pandas or Dask
+            NaN marks an entry that was not observed.  The columns of a data frame name the nodes.
+            Signals of a Dask collection stay in their chunks, with the workers of the client that
+            is there; the result is that of the same signals in memory.
+        y : ignored
+        groups : array-like (n_signals,), optional
+            Signals of one group are held out together where parameters are chosen.
+        monitor : callable, optional
+            Called with a :class:`~heatgraph.solvers.result.Progress` after every iteration; a
+            KeyboardInterrupt from it, or Ctrl-C, ends the fit with the best so far.  (While the
+            parameters are still being chosen there is nothing to keep, and it is raised.)
+        """
+        with take_in(self, X) as given:
+            belongs = {}
+            if self.checkpoint is not None:
+                belongs = fingerprint(self, given.content, given.names)
+            parameters = resolve(self, given.signals, given.unit, given.names, given.dtype, groups)
+            n_bootstrap = int(check_number("n_bootstrap", self.n_bootstrap, integer=True))
+            if isinstance(self.cut, str):
+                check_choice("cut", self.cut, ("auto", *CUTS))
+            else:
+                check_number("cut", self.cut)
+            if n_bootstrap and parameters.solver == "sparse":
+                raise ValueError(
+                    'n_bootstrap resamples fits of solver="dense" only; pass n_bootstrap=0.'
+                )
+            free = isinstance(self.beta, str)
+            threads = bounded_blas(self.n_features_in_, parameters.n_jobs)
+            with kept_in(self.checkpoint, belongs) as keeper, threads:
+                with watch_fit(self.verbose, monitor, given.unit * given.unit) as watch:
+                    fit = fit_heat(
+                        parameters,
+                        watch.step,
+                        watch.tried,
+                        beta_is_free=free,
+                        keeper=keeper,
+                        earlier=self._earlier(given),
+                    )
+                    fit, steady = self._steady(parameters, fit, keeper)
+                self._store(parameters, fit, given, steady)
+                if self.warm_start:
+                    self._last = fit, given.signals
+                if n_bootstrap and self.status_ is not Status.INTERRUPTED:
+                    self._measure_confidence(parameters, fit, n_bootstrap, keeper)
+        warn_of_status(self)
+        warn_of_fit(self, parameters, fit, given.names)
+        return self
+
+    def _earlier(self, given: Intake) -> Fit | None:
+        """The last fit, if it is to be gone on from and was of the same signals."""
+        fit, signals = getattr(self, "_last", (None, None))
+        if not self.warm_start or fit is None:
+            return None
+        here = given.signals
+        if not isinstance(signals, np.ndarray) or not isinstance(here, np.ndarray):
+            return None
+        same: Fit | None = fit if np.array_equal(signals, here, equal_nan=True) else None
+        return same
+
+    def _steady(self, p: HeatParameters, fit: Fit, keeper: Keeper) -> tuple[Fit, Array]:
+        """The weights that say which pairs are edges: the mean of a few fits, where it can be.
+
+        Stopped by the user while those are made, the fit's own have to do.
+        """
+        own, chosen = fit.solution.w, len(p.alphas) > 1 and fit.choice is not None
+        ruled = p.penalty == "log" and p.n_edges is None and isinstance(self.cut, str)
+        if not chosen or not ruled or fit.solution.status is Status.INTERRUPTED:
+            return fit, own
+        try:
+            return fit, mean_around(p, fit, keeper)
+        except KeyboardInterrupt:
+            return replace(fit, solution=replace(fit.solution, status=Status.INTERRUPTED)), own
+
+    def _store(self, p: HeatParameters, fit: Fit, given: Intake, steady: Array) -> None:
+        solution, unit = fit.solution, given.unit
+        store_graph(self, fit.objective.candidates, solution.w, given.names, None)
+        self.cut_ = self._cut_at(p, solution.w)
+        pairs, learned = fit.objective.candidates, np.flatnonzero(solution.w)
+        edges = np.stack([pairs.i, pairs.j], axis=1)[learned]
+        kept = Graph(edges, steady[learned], pairs.n_nodes).weights >= self.cut_  # as in weights_
+        self.graph_ = Graph(
+            self.weights_.edges[kept], self.weights_.weights[kept], pairs.n_nodes, given.names
+        )
+        if p.n_edges is not None:  # no more of them, where weights tie
+            self.graph_ = self.weights_.cut(n_edges=p.n_edges)
+        self.scales_, scale_of = _merge_scales(solution.tau)
+        self.sources_ = given.sources(solution, scale_of)
+        self.location_ = given.level + unit * level_of(solution, pairs.n_nodes)
+        self.node_means_ = given.node_means
+        self.comparison_ = None
+        self.certificate_ = float("nan")
+        if fit.large is not None:
+            self.certificate_ = fit.large.gap
+            self.sources_ = large_sources(fit.large, scale_of, unit)
+        self.objective_ = per_square(solution.objective, unit)
+        self.status_ = solution.status
+        self.residual_ = solution.residual
+        self.n_iter_ = solution.n_iter
+        self.alpha_ = fit.objective.alpha * unit
+        self.beta_ = per_square(fit.objective.beta, unit)
+        self.selection_ = self.stretches_ = self.held_out_ = None
+        self.chosen_at_end_: tuple[str, ...] = ()
+        self.predicting_alpha_ = self.alpha_
+        if fit.choice is not None:
+            self.selection_ = _in_units(fit.choice.table, unit)
+            self.predicting_alpha_ = fit.choice.coding * self.alpha_
+            self.held_out_ = fit.choice.held_out
+            self.chosen_at_end_ = fit.choice.ends
+            if fit.choice.stretches is not None:
+                self.stretches_ = _in_units(fit.choice.stretches, unit)
+
+    def _cut_at(self, p: HeatParameters, w: Array) -> float:
+        """The weight at which to cut; just above the heaviest that counts as noise."""
+        if p.n_edges is not None:
+            return float(np.sort(w[w > 0.0])[-p.n_edges :].min())
+        if not isinstance(self.cut, str):
+            return float(self.cut)
+        if self.cut == "auto" and p.penalty == "l1":
+            return CUT
+        rule = CUTS["typical" if self.cut == "auto" else self.cut]
+        return max(float(np.nextafter(rule(w), np.inf)), CUT)
+
+    def _measure_confidence(self, p: HeatParameters, fit: Fit, n: int, keeper: Keeper) -> None:
+        """The share of resampled fits in which each edge of the graph is above the cut."""
+        weights = refit_resamples(p, fit, n, keeper)
+        found = np.mean([w >= self._cut_at(p, w) for w in weights], axis=0)
+        index = {pair: k for k, pair in enumerate(zip(p.candidates.i, p.candidates.j, strict=True))}
+        self.graph_ = replace(
+            self.graph_, confidence=found[[index[i, j] for i, j in self.graph_.edges]]
+        )
+
+    def code(self, X: Any, *, start: Any = None) -> SourceCodes:
+        """The sources of signals on the learned graph, with the duality gap that each reached.
+
+        Parameters
+        ----------
+        X : array-like or data frame (n_signals, n_nodes)
+            NaN marks an entry that was not observed.
+        start : ndarray (n_signals, n_scales, n_nodes), optional
+            Sources to go on from.  The logarithmic penalty is not convex: a signal may have
+            several sets of sources that are stationary.  ``code(X, start=sources_)`` of the
+            signals of the fit gives ``sources_`` again; without a start, and in
+            :meth:`transform`, sources are found from none at all, and some signals end at another
+            set.  Needs the array of all pairs, as ``solver="dense"`` has it.
+        """
+        check_is_fitted(self)
+        return self._code(X, self.alpha_, start)
+
+    def _code(self, X: Any, alpha: float, start: Any = None) -> SourceCodes:
+        around = check_signals(self, X, reset=False) - self.location_
+        unit = unit_of(around)
+        signals = Signals.from_missing(around.T / unit)
+        model = self._model()
+        if start is None:
+            coding = model.code(signals, alpha / unit)
+        else:
+            if not isinstance(model, DenseModel):
+                raise ValueError("start: sources of so large a graph are found from none; omit it.")
+            given = self._as_sources(start).reshape(len(around), -1) / unit
+            coding = model.code(signals, alpha / unit, given)
+        energy = signals.energy
+        gap = np.divide(coding.gap, energy, out=np.zeros_like(energy), where=energy > 0.0)
+        shape = (len(around), self.scales_.size, self.n_features_in_)
+        rows = X.index.tolist() if isinstance(X, pd.DataFrame) else ()
+        return SourceCodes(
+            coding.h.reshape(shape) * unit,
+            gap,
+            signals=rows,
+            nodes=self.graph_.names or (),
+            scales=self.scales_.tolist(),
+        )
+
+    def transform(self, X: Any) -> Array:
+        """The sources of signals on the learned graph, one row per signal.
+
+        They are stationary for the penalty of the fit.  Under ``penalty="l1"`` that makes them the
+        minimum, to a duality gap of 1e-11 of the signal's energy.  The logarithmic penalty has
+        several stationary points for some signals: those of the fit are in ``sources_``, and
+        ``code(X, start=sources_)`` stays with them; this method starts from no sources, as it
+        must for new signals, and may end at others.
+
+        Returns
+        -------
+        ndarray (n_signals, n_scales * n_nodes)
+            ``.reshape(-1, n_scales, n_nodes)`` has the layout of ``sources_``.
+        """
+        sources = self.code(X).sources
+        return sources.reshape(len(sources), -1)
+
+    def inverse_transform(self, H: Any) -> Array:
+        """The signals (n_signals, n_nodes) that sources diffuse into, around ``location_``.
+
+        ``H`` is ``(n_signals, n_scales, n_nodes)``, or as :meth:`transform` gives it.
+        """
+        check_is_fitted(self)
+        sources = self._as_sources(H)
+        diffused = self._model().synthesis(sources.transpose(1, 2, 0)).T
+        return diffused + self.location_
+
+    def _as_sources(self, H: Any) -> Array:
+        """Sources in either layout as (n_signals, n_scales, n_nodes)."""
+        S, N = self.scales_.size, self.n_features_in_
+        sources = np.asarray(H, dtype=np.float64)
+        if sources.shape[1:] not in ((S, N), (S * N,)):
+            raise ValueError(
+                f"H must be (n_signals, {S}, {N}) or (n_signals, {S * N}), got {sources.shape}."
+            )
+        return sources.reshape(-1, S, N)
+
+    def impute(self, X: Any) -> Any:
+        """``X`` with its NaN replaced by what the sources of the observed entries diffuse into.
+
+        A data frame comes back as one.  A signal of which nothing was observed stays as it is,
+        with a warning.
+        """
+        check_is_fitted(self)
+        observations = check_signals(self, X, reset=False)
+        missing = np.isnan(observations)
+        sources = self._code(X, self.predicting_alpha_).sources
+        filled = np.where(missing, self.inverse_transform(sources), observations)
+        empty = np.flatnonzero(missing.all(axis=1))
+        if empty.size:
+            filled[empty] = np.nan
+            listed = X.index[empty] if isinstance(X, pd.DataFrame) else empty
+            warnings.warn(
+                "LearnHeat: nothing was observed of these signals of X, so that they stay missing: "
+                f"{', '.join(map(str, listed.tolist()))}.",
+                UserWarning,
+                stacklevel=2,
+            )
+        return as_given(filled, X)
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """The share of hidden entries' energy that the model predicts; 0 is predicting zero.
+
+        The energy is that of the signals around ``location_``: with ``fit_intercept``, 0 is
+        predicting the level of each node.  A quarter of each signal's entries is hidden, always
+        the same ones for the same shape; the sources are found from the rest.
+        """
+        check_is_fitted(self)
+        around = check_signals(self, X, reset=False) - self.location_
+        if np.isnan(around).all():
+            raise ValueError("X: no entry was observed, so there is nothing to predict.")
+        unit = unit_of(around)
+        part = hide_entries(
+            Signals.from_missing(around.T / unit), HIDDEN_SHARE, np.random.default_rng(0)
+        )
+        model = self._model()
+        coding = model.code(part.visible, self.predicting_alpha_ / unit)
+        predicted = model.synthesis(as_sources(coding.h, self.scales_.size))
+        error, energy = part.errors(predicted), part.energy
+        total = float(energy.sum())
+        share = 1.0 - float(error.sum()) / total if total > 0.0 else 0.0
+        if share <= 0.0:
+            nothing = "location_" if self.fit_intercept else "zero"
+            warnings.warn(
+                f"LearnHeat: the model predicts these signals no better than {nothing} does.",
+                UserWarning,
+                stacklevel=2,
+            )
+        return share
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
+        """``"node@scale1"``, ...: the columns of :meth:`transform`."""
+        check_is_fitted(self)
+        names = self.graph_.names or tuple(f"x{k}" for k in range(self.n_features_in_))
+        scales = range(1, self.scales_.size + 1)
+        return np.array([f"{name}@scale{s}" for s in scales for name in names], dtype=object)
+
+    def _model(self) -> DenseModel | LargeModel:
+        """What codes and diffuses further signals: by all pairs, or without."""
+        penalty = PENALTY_OF[self.atoms] if self.penalty == "auto" else self.penalty
+        workers = n_threads(self.n_jobs)
+        if issparse(self.laplacian_) and not self.positive:
+            return LargeModel(self.weights_, self.scales_, self.atoms == "unit", penalty, workers)
+        L = self.laplacian_.toarray() if issparse(self.laplacian_) else self.laplacian_
+        return DenseModel(L, self.scales_, self.atoms, penalty, workers, bool(self.positive))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
+
+def _in_units(table: pd.DataFrame, unit: float) -> pd.DataFrame:
+    return table.assign(alpha=table["alpha"] * unit, beta=per_square(table["beta"], unit))
+
+
+def _merge_scales(tau: Array) -> tuple[Array, NDArray[np.intp]]:
+    """Scales in ascending order, those that met as one, and which of them each became.
+
+    Where kernels are equal, their sources add.
+    """
+    order = np.argsort(tau, kind="stable")
+    apart = np.diff(tau[order]) > MERGED * tau[order][1:]
+    first = np.append(True, apart)
+    scale_of = np.empty(tau.size, dtype=np.intp)
+    scale_of[order] = np.cumsum(first) - 1
+    return tau[order][first], scale_of

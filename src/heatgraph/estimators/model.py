@@ -1,0 +1,56 @@
+"""A learned graph and its scales at work on further signals, by an array of all pairs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from heatgraph.graph import CandidateEdges
+from heatgraph.models.atoms import ATOMS
+from heatgraph.models.heat import Dictionary, HeatObjective, Signals
+from heatgraph.solvers.lasso import Coding
+from heatgraph.solvers.signal_access import settle_codes
+from heatgraph.solvers.signal_model import SignalModel
+
+__all__ = ["DenseModel"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class DenseModel:
+    """A Laplacian (N, N), scales, and how sources are penalised; ``positive`` ones are >= 0."""
+
+    laplacian: Array
+    tau: Array
+    atoms: str
+    penalty: str
+    n_threads: int
+    positive: bool = False
+
+    @cached_property
+    def _dictionary(self) -> Dictionary:
+        candidates = CandidateEdges.complete(len(self.laplacian))
+        objective = HeatObjective(candidates, 0.0, 0.0, ATOMS[self.atoms])
+        return objective.dictionary(candidates.weights(self.laplacian), self.tau)
+
+    def code(self, signals: Signals, alpha: float, start: Array | None = None) -> Coding:
+        """The sources of signals, a row (S N,) each, with the duality gap each reached.
+
+        ``start`` are sources to go on from in place of none at all.
+        """
+        if start is not None and self.penalty == "log":
+            nothing = np.zeros(len(start))
+            first = Coding(start, nothing, nothing)
+            how: dict[str, Any] = {"n_threads": self.n_threads, "positive": self.positive}
+            return settle_codes(self._dictionary, signals, alpha, first, **how)
+        code = SignalModel(self.positive).coder(self.penalty)
+        return code(self._dictionary, signals, alpha, n_threads=self.n_threads)
+
+    def synthesis(self, H: Array) -> Array:
+        """``sum_s E_s H_s`` (N, M) of sources (S, N, M)."""
+        return self._dictionary.synthesis(H)

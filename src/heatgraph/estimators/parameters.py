@@ -1,0 +1,362 @@
+"""What a fit of LearnHeat is asked to do, checked and resolved against the signals."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import check_random_state
+
+from heatgraph.distributed.signals import DaskSignals
+from heatgraph.estimators.fitted_graph import check_n_edges
+from heatgraph.estimators.validation import (
+    Names,
+    check_choice,
+    check_number,
+    columns_of,
+    is_every_pair,
+    resolve_candidates,
+    start_near,
+)
+from heatgraph.graph import CandidateEdges, Graph
+from heatgraph.models.atoms import ATOMS, AtomWeights
+from heatgraph.models.heat import HeatObjective, Signals
+from heatgraph.selection.choose_parameters import ALPHAS, BETAS, Grid, units_of
+from heatgraph.solvers.log_penalty import PENALTIES
+from heatgraph.solvers.signal_model import SignalModel
+
+__all__ = ["HeatParameters", "edge_count", "first_scales", "is_auto", "n_threads", "resolve"]
+
+Array = NDArray[np.float64]
+
+SOLVERS = ("auto", "dense", "sparse", "paper")
+MAX_ITER = {"dense": 2000, "sparse": 500, "paper": 1000}
+MANY_NODES = 2000  # from which on the matrix-free engine is the faster one
+INITS = ("uniform", "random")
+PENALTY_OF = {"unit": "log", "raw": "l1"}
+NEIGHBOURS = 25  # of each node, from which a fit over all pairs of many nodes starts
+FIRST_SCALES = (1.0, 3.0)  # the span that the scales start in where none are given
+MOST_SCALES = 3  # that n_scales="auto" tries
+
+
+@dataclass(frozen=True, eq=False)
+class HeatParameters:
+    """One fit: the problem in units where X has size 1, the start, the choices, the limits.
+
+    ``alphas``, ``betas`` and ``starts`` are what is to be chosen from; a single one is given.
+    ``model`` is what is assumed of the signals.
+    """
+
+    candidates: CandidateEdges
+    atoms: AtomWeights
+    signals: Signals | DaskSignals
+    w: Array
+    alphas: tuple[float, ...]
+    betas: tuple[float, ...]
+    starts: tuple[Array, ...]
+    learn_scales: bool
+    penalty: str
+    solver: str
+    n_edges: int | None
+    max_iter: int
+    tol: float
+    n_jobs: int
+    rng: np.random.Generator
+    every_pair: bool
+    dtype: Any
+    model: SignalModel
+    cv: Any = None
+    groups: Any = None
+
+    @property
+    def unit_atoms(self) -> bool:
+        return self.atoms is ATOMS["unit"]
+
+    @property
+    def grid(self) -> Grid | None:
+        """What masked prediction has to choose from, or None where all is given.
+
+        Scales that are learned start where they usually do: the choice should not depend on a
+        second start that the caller gives.
+        """
+        if len(self.alphas) * len(self.betas) * len(self.starts) == 1:
+            return None
+        starts = self.starts
+        if self.learn_scales:
+            starts = tuple(first_scales(tau.size) for tau in starts)
+        stretch = self.learn_scales and self.unit_atoms and self.n_edges is None
+        return Grid(self.alphas, self.betas, starts, stretch)
+
+    def objective(self, alpha: float, beta: float) -> HeatObjective:
+        return HeatObjective(self.candidates, alpha, beta, self.atoms)
+
+
+def resolve(
+    estimator: Any,
+    X: Array | DaskSignals,
+    unit: float,
+    names: Names,
+    dtype: Any = np.float64,
+    groups: Any = None,
+) -> HeatParameters:
+    """Check every parameter of the estimator against ``X`` (n_signals, n_nodes), of unit size.
+
+    The one place where signals turn from rows, as users pass them, to columns, as the
+    mathematics writes them.
+    """
+    signals, rows = _signals_and_rows(estimator, X)
+    n_nodes = rows.shape[1]
+    solver = _engine(check_choice("solver", estimator.solver, SOLVERS), n_nodes, X)
+    every_pair = is_every_pair(estimator.candidates)
+    given = NEIGHBOURS if every_pair and solver == "sparse" else estimator.candidates
+    candidates = resolve_candidates(given, rows, names)
+    atoms = check_choice("atoms", estimator.atoms, tuple(ATOMS))
+    penalty = check_choice("penalty", estimator.penalty, ("auto", *PENALTIES))
+    model = SignalModel(bool(estimator.positive), bool(estimator.fit_intercept))
+    _check_model(model, solver, signals)
+    if solver == "paper":
+        _check_paper(atoms, penalty, signals)
+    alpha_unit, beta_unit = units_of(signals)
+    rng = _generator(estimator.random_state)
+    return HeatParameters(
+        candidates=candidates,
+        atoms=ATOMS[atoms],
+        signals=signals,
+        w=_start(estimator, candidates, names, rng, rows if solver == "sparse" else None),
+        alphas=_choices("alpha", estimator.alpha, (unit,), ALPHAS, alpha_unit),
+        betas=_choices("beta", estimator.beta, (unit, unit), BETAS, beta_unit),
+        starts=_scales(estimator),
+        learn_scales=bool(estimator.learn_scales),
+        penalty=PENALTY_OF[atoms] if penalty == "auto" else penalty,
+        solver=solver,
+        n_edges=check_n_edges(edge_count(estimator.n_edges, candidates.n_nodes), candidates),
+        max_iter=_limit(estimator.max_iter, solver),
+        tol=_tolerance(estimator.tol, solver, unit),
+        n_jobs=n_threads(estimator.n_jobs),
+        rng=rng,
+        every_pair=every_pair,
+        dtype=dtype,
+        model=model,
+        cv=estimator.cv,
+        groups=None if groups is None else np.asarray(groups),
+    )
+
+
+def _engine(solver: str, n_nodes: int, X: Any) -> str:
+    """The solver that "auto" stands for."""
+    if solver != "auto":
+        return solver
+    return "sparse" if n_nodes >= MANY_NODES and not isinstance(X, DaskSignals) else "dense"
+
+
+def _signals_and_rows(
+    estimator: Any, X: Array | DaskSignals
+) -> tuple[Signals | DaskSignals, Array]:
+    """The signals, and a matrix whose columns are as far apart as those of the signals."""
+    if estimator.fit_intercept and not isinstance(X, DaskSignals) and len(X) == 1:
+        raise ValueError(
+            "fit_intercept=True takes a single signal (1 sample) for the level; pass two signals "
+            "or more, or fit_intercept=False."
+        )
+    largest = X.total_energy if isinstance(X, DaskSignals) else np.nanmax(np.abs(X), initial=0.0)
+    if not largest > 0.0:
+        nothing = not isinstance(X, DaskSignals) and bool(np.isnan(X).all())
+        level = "the mean of its node" if estimator.fit_intercept else "zero"
+        seen = "no entry was observed" if nothing else f"every observed entry is {level}"
+        raise ValueError(
+            f"X holds no signal: {seen}. A graph can only be learned from signals that vary."
+        )
+    if not isinstance(X, DaskSignals):
+        return Signals.from_missing(np.ascontiguousarray(X.T)), X
+    if estimator.solver not in ("auto", "dense"):
+        raise ValueError(
+            f'solver="{estimator.solver}" needs the signals in memory; use solver="dense" for a '
+            "Dask collection."
+        )
+    if not isinstance(estimator.candidates, (int, np.integer)):
+        return X, np.empty((0, X.n_nodes))
+    lam, U = np.linalg.eigh(X.gram)
+    return X, np.sqrt(np.maximum(lam, 0.0))[:, None] * U.T
+
+
+def _check_model(model: SignalModel, solver: str, signals: Signals | DaskSignals) -> None:
+    """Refuse what only the dense solver does, of signals in memory."""
+    for name in ("fit_intercept", "positive"):
+        if not getattr(model, name):
+            continue
+        if isinstance(signals, DaskSignals):
+            raise ValueError(
+                f"{name}=True needs the signals in memory, got a Dask collection; pass "
+                f"X.compute(), or {name}=False."
+            )
+        if solver != "dense":
+            raise ValueError(
+                f'{name}=True needs solver="dense", got solver="{solver}"; pass solver="dense", '
+                f"or {name}=False."
+            )
+
+
+def _check_paper(atoms: str, penalty: str, signals: Signals | DaskSignals) -> None:
+    if atoms != "raw" or penalty == "log":
+        raise ValueError(
+            'solver="paper" has the paper\'s penalty only; set atoms="raw" (and penalty="l1").'
+        )
+    if isinstance(signals, Signals) and signals.observed is not None:
+        raise ValueError(
+            'solver="paper" takes no missing entries; use solver="dense", or fill them.'
+        )
+
+
+def _limit(max_iter: Any, solver: str) -> int:
+    if max_iter is None:
+        return MAX_ITER[solver]
+    return int(check_number("max_iter", max_iter, minimum=1, integer=True))
+
+
+def _tolerance(tol: Any, solver: str, unit: float) -> float:
+    """Relative; but the paper's is absolute, in the squared units of the signals."""
+    given = check_number("tol", tol)
+    return given / unit / unit if solver == "paper" else given
+
+
+def _generator(random_state: Any) -> np.random.Generator:
+    """A generator from a seed, a generator, a RandomState or None, which stands for seed 0.
+
+    The fit draws folds and hidden entries; without a seed it should still repeat.
+    """
+    if isinstance(random_state, np.random.Generator):
+        return random_state
+    if random_state is None or isinstance(random_state, (int, np.integer)):
+        seed = 0 if random_state is None else int(random_state)
+        if seed < 0:
+            raise ValueError(f"random_state must be an integer >= 0, got {seed}.")
+        return np.random.default_rng(seed)
+    try:
+        return np.random.default_rng(check_random_state(random_state).randint(2**31))
+    except ValueError:
+        raise ValueError(
+            f"random_state must be an integer >= 0, a Generator or None, got {random_state!r}."
+        ) from None
+
+
+def edge_count(n_edges: Any, n_nodes: int) -> int | None:
+    """A number of edges, or a multiple of the number of nodes written as "4N"."""
+    if not isinstance(n_edges, str):
+        return cast("int | None", n_edges)
+    written = re.fullmatch(r"(\d+(?:\.\d+)?)\s*N", n_edges.strip())
+    if written is None:
+        raise ValueError(
+            f'n_edges must be a number of edges, or a multiple of the nodes as "4N", got '
+            f"{n_edges!r}."
+        )
+    return max(1, round(float(written[1]) * n_nodes))
+
+
+def _scales(estimator: Any) -> tuple[Array, ...]:
+    """The scales to start from; several vectors where their number is to be chosen."""
+    if isinstance(estimator.n_scales, str):
+        if estimator.n_scales != "auto" or estimator.scales is not None:
+            raise ValueError(
+                'n_scales must be an integer >= 1, or "auto" where no scales are given, got '
+                f"{estimator.n_scales!r}."
+            )
+        _check_learned(estimator)
+        return tuple(first_scales(S) for S in range(1, MOST_SCALES + 1))
+    S = int(check_number("n_scales", estimator.n_scales, minimum=1, integer=True))
+    if estimator.scales is None:
+        _check_learned(estimator)
+        return (first_scales(S),)
+    try:
+        tau = np.array(estimator.scales, dtype=np.float64)
+    except (TypeError, ValueError):
+        tau = np.array(np.nan)
+    if tau.ndim != 1 or not tau.size or not np.all(np.isfinite(tau) & (tau >= 0.0)):
+        raise ValueError(
+            f"scales must be a sequence of finite numbers >= 0, got {estimator.scales!r}."
+        )
+    if tau.size != S:
+        raise ValueError(
+            f"scales has {tau.size} values but n_scales is {S}; pass n_scales={tau.size}."
+        )
+    return (tau,)
+
+
+def first_scales(n: int) -> Array:
+    """Where ``n`` scales start: small enough that heat is still local, and apart."""
+    low, high = FIRST_SCALES
+    return np.geomspace(low, high, n) if n > 1 else np.array([np.sqrt(low * high)])
+
+
+def _check_learned(estimator: Any) -> None:
+    if not estimator.learn_scales:
+        raise ValueError(
+            "learn_scales=False holds the scales, so scales must be given, e.g. scales=(2, 4)."
+        )
+
+
+def _choices(
+    name: str, value: Any, units: tuple[float, ...], grid: tuple[float, ...], grid_unit: float
+) -> tuple[float, ...]:
+    """One penalty in units where the signals have size 1, or the grid to choose it from."""
+    if is_auto(name, value):
+        return tuple(g * grid_unit for g in grid)
+    given = check_number(name, value)
+    for unit in units:  # one by one: the square of a unit may be out of range
+        given /= unit
+    if not np.isfinite(given):
+        raise ValueError(f'{name} = {value!r} is too large for signals so small; try "auto".')
+    return (given,)
+
+
+def is_auto(name: str, value: Any) -> bool:
+    """Whether a parameter is to be chosen; no other text will do."""
+    if isinstance(value, str) and value != "auto":
+        raise ValueError(f'{name} must be a number >= 0 or "auto", got {value!r}.')
+    return isinstance(value, str)
+
+
+def _start(
+    estimator: Any,
+    candidates: CandidateEdges,
+    names: Names,
+    rng: np.random.Generator,
+    rows: Array | None,
+) -> Array:
+    """Weights to start from, on the simplex of the candidates.
+
+    Where ``rows`` are given, "uniform" is on the candidates nearest to each node.
+    """
+    total = 0.5 * candidates.n_nodes
+    if isinstance(estimator.init, Graph):
+        return _from_graph(estimator.init, candidates, names, total)
+    if check_choice("init", estimator.init, INITS) == "uniform":
+        if rows is not None:
+            return start_near(candidates, rows)
+        return np.full(candidates.n_edges, total / candidates.n_edges)
+    return _on_simplex(rng.uniform(size=candidates.n_edges), total)
+
+
+def _from_graph(graph: Graph, candidates: CandidateEdges, names: Names, total: float) -> Array:
+    node = np.argsort(columns_of("init", graph, candidates.n_nodes, names))  # of each column
+    W = graph.adjacency()
+    w: Array = np.asarray(W[node[candidates.i], node[candidates.j]], dtype=np.float64).ravel()
+    if w.sum() <= 0.0:
+        raise ValueError("init: no edge of the graph is among the candidates.")
+    return _on_simplex(w, total)
+
+
+def _on_simplex(w: Array, total: float) -> Array:
+    scaled: Array = w * (total / w.sum())
+    return scaled
+
+
+def n_threads(n_jobs: int | None) -> int:
+    """``n_jobs`` as scikit-learn reads it: None is one, -1 is every core."""
+    from joblib import effective_n_jobs
+
+    if n_jobs == 0 or (n_jobs is not None and not isinstance(n_jobs, (int, np.integer))):
+        raise ValueError(f"n_jobs must be None, a number of threads or -1 for all, got {n_jobs!r}.")
+    return int(effective_n_jobs(n_jobs))

@@ -1,0 +1,157 @@
+"""The cells of the experiments on synthetic graphs: one method on one random problem."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from heatgraph.estimators.learn_heat import LearnHeat
+from heatgraph.estimators.smooth import SmoothGraph
+from heatgraph.estimators.templates import SpectralTemplates
+from heatgraph.experiments.synthetic_problems import CUT, Problem, Spec, draw
+from heatgraph.graph import Graph
+from heatgraph.graph.candidates import CandidateEdges
+from heatgraph.metrics import edge_scores
+from heatgraph.models.atoms import ATOMS
+from heatgraph.models.heat import HeatObjective, Signals
+from heatgraph.solvers.heat import solve_heat
+from heatgraph.solvers.smooth import learn_smooth
+from heatgraph.solvers.templates import (
+    Templates,
+    learn_templates,
+    learn_templates_within,
+    smallest_residual,
+)
+
+__all__ = ["ESTIMATORS", "PATHS", "as_graph", "no_truth", "path", "weights_at"]
+
+Array = NDArray[np.float64]
+Grid = Sequence[Sequence[float]]
+# Weights on all pairs and how the solver ended, one a row of the grid; no weights where the program
+# has no solution.
+Path = Callable[[Problem, Grid], Iterator[tuple[Array | None, str]]]
+
+# The paper stops after 1000 iterations.
+MAX_ITER, TOL = 1000, 1e-4
+
+
+def heat_path(problem: Problem, grid: Grid) -> Iterator[tuple[Array, str]]:
+    """The paper's objective at rows ``(alpha, beta)``: raw atoms, true scales, random start."""
+    candidates = CandidateEdges.complete(problem.graph.n_nodes)
+    signals = Signals(np.ascontiguousarray(problem.signals.T))
+    for alpha, beta in grid:
+        solution = solve_heat(
+            HeatObjective(candidates, alpha, beta, ATOMS["raw"]),
+            signals,
+            problem.start,
+            np.array(problem.scales),
+            learn_scales=False,
+            max_iter=MAX_ITER,
+            tol=TOL,
+        )
+        yield solution.w, str(solution.status)
+
+
+def templates_path(problem: Problem, grid: Grid) -> Iterator[tuple[Array | None, str]]:
+    """Spectral templates within rows ``(eps,)``: the form that the paper compares with."""
+    templates = Templates.from_signals(problem.signals.T)
+    least = smallest_residual(templates).eps
+    for (eps,) in grid:
+        if eps <= 0.0 or eps < least:
+            yield None, "infeasible"
+            continue
+        solution = learn_templates_within(templates, eps)
+        yield solution.w, str(solution.status)
+
+
+def penalised_path(problem: Problem, grid: Grid) -> Iterator[tuple[Array, str]]:
+    """Spectral templates at rows ``(penalty,)``: the stronger form, which the paper has not."""
+    templates = Templates.from_signals(problem.signals.T)
+    for (penalty,) in grid:
+        solution = learn_templates(templates, penalty)
+        yield solution.w, str(solution.status)
+
+
+def smooth_path(problem: Problem, grid: Grid) -> Iterator[tuple[Array, str]]:
+    """The smooth model at rows ``(a, b)``."""
+    for a, b in grid:
+        solution = learn_smooth(problem.signals.T, a, b, tol=TOL)
+        yield solution.w, str(solution.status)
+
+
+PATHS: dict[str, Path] = {
+    "heat": heat_path,
+    "templates": templates_path,
+    "penalised": penalised_path,
+    "smooth": smooth_path,
+}
+ESTIMATORS: dict[str, type[Any]] = {
+    "heat": LearnHeat,
+    "templates": SpectralTemplates,
+    "smooth": SmoothGraph,
+}
+
+
+def path(problem: Spec, method: str, grid: Grid) -> dict[str, Any]:
+    """ORACLE.  The scores of a method at every row of the grid, at the paper's cut."""
+    drawn = draw(**problem)
+    points = list(PATHS[method](drawn, grid))
+    graphs = [as_graph(w, drawn.graph.n_nodes, CUT) for w, _ in points]
+    return {
+        "statuses": [status for _, status in points],
+        "scores": [list(edge_scores(drawn.graph, graph)) for graph in graphs],
+        "n_edges": [graph.n_edges for graph in graphs],
+        "n_true": drawn.graph.n_edges,
+        "power": float(np.mean(drawn.signals**2)),
+    }
+
+
+def weights_at(problem: Spec, method: str, row: Sequence[float]) -> dict[str, Any]:
+    """The weights on all pairs that a method learns at one row of its grid, before the cut."""
+    drawn = draw(**problem)
+    ((w, _),) = PATHS[method](drawn, [row])
+    n = drawn.graph.n_nodes
+    return {"weights": np.zeros(n * (n - 1) // 2) if w is None else w}
+
+
+def no_truth(problem: Spec, method: str) -> dict[str, Any]:
+    """The scores of an estimator as it comes, and the weights of its graph on all pairs."""
+    drawn = draw(**problem)
+    with warnings.catch_warnings():
+        # Too few signals is a part of an experiment; what comes of it is in the scores.
+        warnings.simplefilter("ignore")
+        model = ESTIMATORS[method]().fit(drawn.signals)
+    scales = getattr(model, "scales_", None)
+    return {
+        "scores": list(edge_scores(drawn.graph, model.graph_)),
+        "status": str(model.status_),
+        "n_edges": model.graph_.n_edges,
+        "weights": as_weights(model.graph_),
+        "scales": None if scales is None else scales.tolist(),
+    }
+
+
+def as_graph(w: Array | None, n_nodes: int, cut: float = 0.0) -> Graph:
+    """The graph of weights on all pairs, scaled to trace N, without those below the cut.
+
+    Examples
+    --------
+    >>> as_graph(np.array([1.0, 1.0, 0.0]), 3, cut=0.1).n_edges
+    2
+    """
+    if w is None or not np.any(w):
+        return Graph(np.empty((0, 2), dtype=np.intp), np.empty(0), n_nodes)
+    w = np.asarray(w) * (0.5 * n_nodes / np.sum(w))
+    pairs = np.column_stack(np.triu_indices(n_nodes, k=1))
+    kept = (w >= cut) & (w > 0.0)
+    return Graph(pairs[kept], w[kept], n_nodes)
+
+
+def as_weights(graph: Graph) -> Array:
+    """The weights of a graph on all pairs, in the order of the upper triangle."""
+    W: Array = graph.adjacency().toarray()
+    return W[np.triu_indices(graph.n_nodes, k=1)]

@@ -1,0 +1,362 @@
+"""Heat from Gaussian sources on a large sparse graph: the likelihood without an array of all pairs.
+
+The objective is that of :mod:`heatgraph.models.gaussian`,
+
+    phi = tr log f(L) + (1 - rho) / M sum_m x_m^T f(L)^-1 x_m + rho mu tr f(L)^-1,
+
+with ``mu`` the mean variance of the signals.  ``log f`` and ``1 / f`` are Chebyshev series.
+Signals enter by quadratic forms, traces by probing vectors.  The gradient is that of these series
+and vectors, so that a search along a line sees one function, to the tolerance of the series.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+
+from heatgraph.graph.candidates import CandidateEdges
+from heatgraph.kernels.probing import Probes
+from heatgraph.kernels.series import (
+    QuadraticSeries,
+    chebyshev_nodes,
+    degree_for,
+    interpolate,
+    quadratic_series,
+    symmetric_factors,
+)
+from heatgraph.kernels.sparse_laplacian import EdgeLayout, SparseLaplacian, to_blocks
+from heatgraph.models.gaussian import HeatSpectrum, LogPenalty
+
+__all__ = [
+    "BlockSignals",
+    "LargeGaussianHeat",
+    "LargePoint",
+    "SignalBlocks",
+    "StartPrior",
+    "fit_spectrum",
+]
+
+Array = NDArray[np.float64]
+
+SERIES_TOL = 1e-6  # relative error of the series of log f and 1 / f
+INFORMATION_TOL = 1e-5  # of the largest factor of the information: left out
+NOISE_FLOOR = 1e-4  # of the mean variance: bounds the condition of C, and so the degree of 1 / f
+SPECTRUM_TERMS = 192  # of the moments that a spectrum is fitted to
+STRETCHES = (-3.0, 3.5)  # logarithms of the least and the largest stretch of the weights at once
+# The largest exponent 2 tau lam: heat of exp(-60) is none, and the moments still resolve it.
+LARGEST_EXPONENT = 60.0
+SOURCES = (-12.0, 12.0)  # logarithms of the variance of the sources, over that of the signals
+TRUSTED = 1e-2  # nats per node: a spectrum whose value the moments give wrong by more is refused
+LEAST_INFORMATION = 1e-30  # what a candidate without any is given, to divide by
+
+
+@dataclass(frozen=True, eq=False)
+class StartPrior:
+    """``sum_e ((w_e - start_e) / spread)^2 / M``: weights are normal around those of a start.
+
+    Of ``M`` signals; with many of them the prior counts for little.
+    """
+
+    start: Array
+    spread: float
+    n_signals: float
+
+    def value(self, w: Array) -> float:
+        return float(np.square((w - self.start) / self.spread).sum()) / self.n_signals
+
+    def slope(self, w: Array) -> Array:
+        slope: Array = 2.0 * (w - self.start) / (self.spread**2 * self.n_signals)
+        return slope
+
+
+class SignalBlocks(Protocol):
+    """Signals, wherever they are: their number, mean variance, and quadratic forms."""
+
+    @property
+    def n_signals(self) -> int: ...
+    @property
+    def mean_variance(self) -> float: ...
+    def quadratic(self, L: SparseLaplacian, series: QuadraticSeries) -> tuple[Array, Array]:
+        """``sum_m <x_m, T_k x_m>`` (n,) and the slope of ``sum_m x_m^T g(L) x_m`` (E,)."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class BlockSignals:
+    """Signals in memory, in blocks, less their location."""
+
+    blocks: Array
+    n_signals: int
+    n_threads: int = 1
+
+    @classmethod
+    def of(cls, X: Array, layout: EdgeLayout, n_threads: int = 1) -> BlockSignals:
+        """Of centred signals (M, N)."""
+        return cls(to_blocks(X, layout.order), len(X), n_threads)
+
+    @cached_property
+    def mean_variance(self) -> float:
+        flat = self.blocks.reshape(-1)
+        return float(flat @ flat) / float(self.n_signals * self.blocks.shape[1])
+
+    def quadratic(self, L: SparseLaplacian, series: QuadraticSeries) -> tuple[Array, Array]:
+        return L.quadratic(self.blocks, series, self.n_threads)
+
+
+@dataclass(frozen=True, eq=False)
+class LargeGaussianHeat:
+    """The problem; a point is ``[w, log v, log r, log sigma2]`` as in the dense one."""
+
+    layout: EdgeLayout
+    signals: SignalBlocks
+    probes: Probes
+    n_scales: int = 1
+    rho: float = 0.0
+    penalties: tuple[LogPenalty | StartPrior, ...] = ()
+    n_threads: int = 1
+
+    @property
+    def candidates(self) -> CandidateEdges:
+        return self.layout.candidates
+
+    @property
+    def n_edges(self) -> int:
+        return self.candidates.n_edges
+
+    @property
+    def n_parameters(self) -> int:
+        return self.n_edges + 2 * self.n_scales
+
+    @cached_property
+    def probe_blocks(self) -> Array:
+        return to_blocks(self.probes.Z, self.layout.order)
+
+    @property
+    def noise_floor(self) -> float:
+        return NOISE_FLOOR * self.signals.mean_variance
+
+    def split(self, x: Array) -> tuple[Array, HeatSpectrum]:
+        """The weights and the spectrum of a point."""
+        E, n = self.n_edges, self.n_scales
+        tau = np.append(np.exp(x[E + n : -1]), 1.0)
+        return x[:E], HeatSpectrum(np.exp(x[E : E + n]), tau, float(np.exp(x[-1])))
+
+    def at(self, x: Array) -> LargePoint:
+        return LargePoint(self, x)
+
+
+@dataclass(frozen=True, eq=False)
+class _Terms:
+    """``log f + rho mu / f`` for the traces and ``(1 - rho) / M / f`` for the signals, at nodes."""
+
+    traces: Array
+    forms: Array
+
+
+@dataclass(frozen=True, eq=False)
+class LargePoint:
+    """Value, gradient and the diagonal of the Fisher information at one point."""
+
+    problem: LargeGaussianHeat
+    x: Array
+
+    @property
+    def w(self) -> Array:
+        return self.x[: self.problem.n_edges]
+
+    @cached_property
+    def spectrum(self) -> HeatSpectrum:
+        return self.problem.split(self.x)[1]
+
+    @cached_property
+    def L(self) -> SparseLaplacian:
+        return self.problem.layout.laplacian(self.w)
+
+    @cached_property
+    def n_terms(self) -> int:
+        """Enough for ``log f`` and ``mu / f``, to a small absolute error."""
+        f, a = self.spectrum.values, self.L.a
+        mu = self.problem.signals.mean_variance
+
+        def functions(x: Array) -> Array:
+            values = f(a * (1.0 + x))
+            return np.stack([np.log(values), mu / values])
+
+        return degree_for(functions, SERIES_TOL)
+
+    @cached_property
+    def lam(self) -> Array:
+        """Eigenvalues at which the series interpolate."""
+        return self.L.a * (1.0 + chebyshev_nodes(self.n_terms))
+
+    @cached_property
+    def f(self) -> Array:
+        return self.spectrum.values(self.lam)
+
+    @property
+    def _shares(self) -> tuple[float, float]:
+        """What ``1 / f`` counts for in the traces, and in the forms."""
+        problem = self.problem
+        trace = problem.rho * problem.signals.mean_variance
+        return trace, (1.0 - problem.rho) / problem.signals.n_signals
+
+    @cached_property
+    def _terms(self) -> _Terms:
+        trace, form = self._shares
+        return _Terms(np.log(self.f) + trace / self.f, form / self.f)
+
+    @cached_property
+    def _moments(self) -> tuple[Array, Array, Array]:
+        """Chebyshev moments of the probes and of the signals, and the slope in ``w``."""
+        problem, terms = self.problem, self._terms
+        traces = quadratic_series(terms.traces, np.ones_like(self.f))
+        forms = quadratic_series(terms.forms, self.f)
+        of_probes, slope = self.L.quadratic(problem.probe_blocks, traces, problem.n_threads)
+        of_signals, more = problem.signals.quadratic(self.L, forms)
+        return of_probes, of_signals, slope + more
+
+    @cached_property
+    def fit(self) -> float:
+        """The objective without the penalty."""
+        of_probes, of_signals, _ = self._moments
+        terms = self._terms
+        return float(interpolate(terms.traces) @ of_probes + interpolate(terms.forms) @ of_signals)
+
+    @cached_property
+    def value(self) -> float:
+        return self.fit + sum(term.value(self.w) for term in self.problem.penalties)
+
+    @cached_property
+    def gradient(self) -> Array:
+        of_probes, of_signals, slope = self._moments
+        trace, form = self._shares
+        df = self._spectral_slopes
+        in_traces = interpolate((df / self.f - trace * df / self.f**2).T)
+        in_forms = interpolate((-form * df / self.f**2).T)
+        for term in self.problem.penalties:
+            slope = slope + term.slope(self.w)
+        return np.concatenate([slope, of_probes @ in_traces + of_signals @ in_forms])
+
+    @cached_property
+    def _information_factors(self) -> tuple[Array, Array]:
+        """``q`` (R, n) and signs with ``F(x, y)^2 / (f(x) f(y)) = sum_r s_r q_r(x) q_r(y)``.
+
+        ``F`` are the divided differences of ``f``.
+        """
+        f, lam = self.f, self.lam
+        apart = lam[:, None] - lam[None, :]
+        np.fill_diagonal(apart, 1.0)
+        F = (f[:, None] - f[None, :]) / apart
+        np.fill_diagonal(F, self._slope_of_f)
+        J = np.square(F) / np.outer(f, f)
+        return symmetric_factors(J, np.ones_like(f), INFORMATION_TOL)
+
+    @property
+    def _slope_of_f(self) -> Array:
+        v, tau = self.spectrum.v, self.spectrum.tau
+        slope: Array = (-2.0 * v * tau) @ np.exp(-2.0 * np.outer(tau, self.lam))
+        return slope
+
+    @cached_property
+    def _probed_factors(self) -> Array:
+        """``q_r(L) Z``, (B, N, R, W)."""
+        problem = self.problem
+        factors, _ = self._information_factors
+        return self.L.apply(problem.probe_blocks, factors, problem.n_threads)
+
+    @cached_property
+    def diagonal(self) -> Array:
+        """The diagonal of the Fisher information ``tr(C^-1 C_e C^-1 C_f)``, by the probes.
+
+        Of a weight ``sum_r s_r (q_r[i, i] + q_r[j, j] - 2 q_r[i, j])^2``.
+        """
+        of_probes, _, _ = self._moments
+        in_w = np.zeros(self.problem.n_edges)
+        for r, sign in enumerate(self._information_factors[1]):
+            in_w += sign * np.square(self._on_candidates(self._probed_factors[:, :, r, :]))
+        others = of_probes @ interpolate(np.square(self._spectral_slopes / self.f).T)
+        diagonal: Array = np.maximum(np.concatenate([in_w, others]), LEAST_INFORMATION)
+        return diagonal
+
+    @cached_property
+    def _spectral_slopes(self) -> Array:
+        """Slopes of ``f`` in ``log v``, ``log r`` and ``log sigma2`` at the nodes, (2 S, n)."""
+        v, tau, sigma2 = self.spectrum.v, self.spectrum.tau, self.spectrum.sigma2
+        heat = v[:, None] * np.exp(-2.0 * np.outer(tau, self.lam))
+        in_scale = -2.0 * np.outer(tau, self.lam) * heat
+        return np.vstack([heat, in_scale[:-1], np.full((1, self.lam.size), sigma2)])
+
+    def _on_candidates(self, rows: Array) -> Array:
+        """``K[i, i] + K[j, j] - 2 K[i, j]`` on every candidate (E,), from ``K Z`` (B, N, W)."""
+        problem = self.problem
+        colours, signs = problem.probes.colours, problem.probes.signs
+        place, W = problem.layout.place, rows.shape[2]
+
+        def entry(at: NDArray[np.intp], of: NDArray[np.intp]) -> Array:
+            entries: Array = rows[colours[of] // W, place[at], colours[of] % W] * signs[of]
+            return entries
+
+        i, j = problem.candidates.i, problem.candidates.j
+        nodes = np.arange(place.size)
+        diagonal = entry(nodes, nodes)
+        found: Array = diagonal[i] + diagonal[j] - entry(i, j) - entry(j, i)
+        return found
+
+
+def fit_spectrum(problem: LargeGaussianHeat, x: Array) -> tuple[Array, float]:
+    """The best stretch of the weights, factor of ``v`` and noise of a point; and the objective.
+
+    The point itself comes back where nothing better is found.  Stretching the weights moves the
+    eigenvalues, not the eigenvectors, so that the moments of one pass serve every stretch.  Without
+    penalties.
+    """
+    w, spectrum = problem.split(x)
+    L = problem.layout.laplacian(w)
+    lam = L.a * (1.0 + chebyshev_nodes(SPECTRUM_TERMS))
+    nothing = QuadraticSeries(np.zeros(SPECTRUM_TERMS), np.zeros((1, SPECTRUM_TERMS)), np.ones(1))
+    of_probes, _ = L.quadratic(problem.probe_blocks, nothing, problem.n_threads)
+    of_signals, _ = problem.signals.quadratic(L, nothing)
+    # Moments as weights of the nodes: the value of a series is its values at the nodes times these.
+    transform = interpolate(np.eye(SPECTRUM_TERMS))
+    traces, forms = of_probes @ transform, of_signals @ transform
+    mu, M = problem.signals.mean_variance, problem.signals.n_signals
+    trace, form = problem.rho * mu, (1.0 - problem.rho) / M
+
+    def stretched(y: Array) -> HeatSpectrum:
+        return HeatSpectrum(
+            np.exp(y[1]) * spectrum.v, np.exp(y[0]) * spectrum.tau, mu * float(np.exp(y[2]))
+        )
+
+    widest = 4.0 * L.a * float(spectrum.tau.max())
+
+    def objective(y: Array) -> float:
+        if widest * np.exp(y[0]) > LARGEST_EXPONENT:
+            return float("inf")
+        f = stretched(y).values(lam)
+        return float(traces @ (np.log(f) + trace / f) + form * forms @ (1.0 / f))
+
+    size = float(np.log(spectrum.v.sum() / mu))
+    box = [STRETCHES, (SOURCES[0] - size, SOURCES[1] - size), (float(np.log(NOISE_FLOOR)), 1.0)]
+    here = float(np.clip(np.log(spectrum.sigma2 / mu), *box[2]))
+    middle = min(0.0, float(np.log(0.5 * LARGEST_EXPONENT / widest)))
+    starts = [(middle, 0.0, here)]
+    starts += [(middle + s, 0.0, n) for s in (-0.7, 0.6) for n in (-2.0, -7.0)]
+    best = min(
+        (minimize(objective, start, bounds=box, method="Nelder-Mead") for start in starts),
+        key=lambda found: float(found.fun),
+    )
+    E, n = problem.n_edges, problem.n_scales
+    moved = x.copy()
+    moved[:E] *= np.exp(best.x[0])
+    moved[E : E + n] += best.x[1]
+    moved[-1] = np.log(mu) + best.x[2]
+    bare = replace(problem, penalties=())
+    value, before = bare.at(moved).fit, bare.at(x).fit
+    if abs(value - best.fun) > TRUSTED * problem.layout.n_nodes or not value <= before:
+        return x, before
+    return moved, value

@@ -1,0 +1,260 @@
+"""The objective of LearnHeat: fit, sparsity, spread; its value and its gradients."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from heatgraph.graph.candidates import CandidateEdges
+from heatgraph.kernels.eigen import DenseHeat, divided_difference_sum
+from heatgraph.kernels.lanes import above, fill, lanes, load
+from heatgraph.models.atoms import AtomWeights
+
+__all__ = ["Dictionary", "HeatObjective", "Moments", "Signals", "spread"]
+
+Array = NDArray[np.float64]
+Ints = NDArray[np.intp]
+
+SPARSE = 0.1  # share of sources that are not zero: with fewer, to pass over the others is faster
+
+
+@dataclass(frozen=True, eq=False)
+class Signals:
+    """Observations ``X`` (N, M), zero where not observed, and the mask (N, M), or None for all."""
+
+    X: Array
+    observed: NDArray[np.bool_] | None = None
+
+    @classmethod
+    def from_missing(cls, X: Array) -> Signals:
+        """NaN marks an entry that was not observed."""
+        missing = np.isnan(X)
+        if not missing.any():
+            return cls(X)
+        return cls(np.where(missing, 0.0, X), ~missing)
+
+    def take(self, which: NDArray[np.bool_] | NDArray[np.intp] | slice) -> Signals:
+        """Some of the signals."""
+        observed = None if self.observed is None else self.observed[:, which]
+        return Signals(np.ascontiguousarray(self.X[:, which]), observed)
+
+    @property
+    def n_observed(self) -> NDArray[np.intp]:
+        """How many of the signals were observed at each node, (N,)."""
+        N, M = self.X.shape
+        return np.full(N, M) if self.observed is None else self.observed.sum(axis=1)
+
+    @cached_property
+    def energy(self) -> Array:
+        """The squared norm of each signal's observed entries, (M,)."""
+        energy: Array = np.einsum("nm,nm->m", self.X, self.X)
+        return energy
+
+
+@dataclass(frozen=True, eq=False)
+class Dictionary:
+    """Everything that depends on the graph and the scales but not on the signals."""
+
+    kernel: DenseHeat
+    tau: Array
+    decay: Array
+    omega: Array
+
+    @property
+    def n_atoms(self) -> int:
+        return self.decay.size
+
+    def correlations(self, Xhat: Array) -> Array:
+        """``D^T X`` (S N, M) of signals given in the eigenbasis, ``Xhat = U^T X``."""
+        S, N = self.decay.shape
+        spectral = self.decay[None] * Xhat.T[:, None, :]
+        return (spectral.reshape(-1, N) @ self.kernel.U.T).reshape(-1, S * N).T
+
+    def synthesis_hat(self, Hhat: Array) -> Array:
+        """``U^T sum_s E_s H_s`` (N, M) of sources given in the eigenbasis (S, N, M)."""
+        synthesis: Array = np.einsum("snm,sn->nm", Hhat, self.decay)
+        return synthesis
+
+    def synthesis(self, H: Array) -> Array:
+        """``sum_s E_s H_s`` (N, M)."""
+        return self.kernel.U @ self.synthesis_hat(self.kernel.U.T @ H)
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """What the gradients need of the signals: sums over signals, of a size that M does not enter.
+
+    ``fit`` is ``||R||^2``; ``P[s] = U^T R H_s^T U`` (S, N, N); ``c[s, i] = sum_m |H_sim|``, each
+    term times its discount where there is one.
+    """
+
+    fit: float
+    P: Array
+    c: Array
+
+    def __add__(self, other: Moments) -> Moments:
+        return Moments(self.fit + other.fit, self.P + other.P, self.c + other.c)
+
+
+def spread(candidates: CandidateEdges, beta: float, w: Array) -> tuple[float, Array]:
+    """``beta ||L||_F^2 = beta (2 ||w||^2 + ||deg||^2)`` and its gradient in ``w``."""
+    return _spread(candidates.i, candidates.j, candidates.runs, beta, w, candidates.degrees(w))
+
+
+@numba.njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
+def _spread(
+    i: Ints, j: Ints, begin: Ints, beta: float, w: Array, degrees: Array
+) -> tuple[float, Array]:
+    gradient, square = np.empty(w.size), 0.0
+    for r in range(begin.size - 1):
+        run = slice(begin[r], begin[r + 1])
+        weights, slopes, to, own = w[run], gradient[run], j[begin[r]], degrees[i[begin[r]]]
+        there = degrees[to : to + weights.size]
+        for k in range(weights.size):
+            slopes[k] = beta * (4.0 * weights[k] + 2.0 * (own + there[k]))
+    for e in range(w.size):
+        square += w[e] * w[e]
+    return beta * (2.0 * square + np.dot(degrees, degrees)), gradient
+
+
+@numba.njit(cache=True, nogil=True, fastmath={"contract"})
+def _left(Xhat: Array, Hhat: Array, decay: Array) -> Array:
+    """What sources (M, S, N) leave of the signals (M, N), both in the eigenbasis."""
+    R = Xhat.copy()
+    for m in range(R.shape[0]):
+        own = R[m]
+        for s in range(Hhat.shape[1]):
+            line, left = Hhat[m, s], decay[s]
+            for k in range(own.size):
+                own[k] -= left[k] * line[k]
+    return R
+
+
+@numba.njit(cache=True, nogil=True, fastmath={"contract"})
+def _sizes(H: Array, discount: Array) -> tuple[Array, int]:
+    """``sum_m |H_msi|`` (S, N), each term times its discount where there are any.
+
+    And how many terms are not zero.
+    """
+    c, sounding = np.zeros(H.shape[1:]), 0
+    for m in range(H.shape[0]):
+        for s in range(H.shape[1]):
+            for i in range(H.shape[2]):
+                c[s, i] += abs(H[m, s, i]) * (discount[m, s, i] if len(discount) else 1.0)
+                sounding += H[m, s, i] != 0.0
+    return c, sounding
+
+
+@numba.njit(cache=True, nogil=True, fastmath={"contract"})
+def _sparse_product(rows: Array, U: Array) -> Array:
+    """``rows @ U``, passing over the zeros of ``rows``."""
+    found, W = np.zeros((len(rows), U.shape[1])), lanes(U.dtype)
+    for r in range(len(rows)):
+        row, out = rows[r], found[r]
+        for start in range(0, row.size, W):
+            if start + W <= row.size and above(load(row, start), fill(0.0)) == 0:
+                continue
+            for i in range(start, min(start + W, row.size)):
+                if row[i] != 0.0:
+                    x, mode = row[i], U[i]
+                    for k in range(out.size):
+                        out[k] += x * mode[k]
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class HeatObjective:
+    """``||X - sum_s E_s H_s||^2 + alpha sum omega_si |H_sim| + beta ||L||_F^2``.
+
+    ``E_s = exp(-tau_s L(w))``, the fit over the observed entries, ``w >= 0`` on the candidate
+    edges with ``sum(w) = N/2`` (so that ``tr L = N``), ``tau >= 0``.
+    """
+
+    candidates: CandidateEdges
+    alpha: float
+    beta: float
+    atoms: AtomWeights
+
+    @property
+    def total(self) -> float:
+        """The sum of the weights that gives ``tr L = N``."""
+        return 0.5 * self.candidates.n_nodes
+
+    @property
+    def dear(self) -> bool:
+        return False
+
+    def dictionary(self, w: Array, tau: Array) -> Dictionary:
+        kernel = DenseHeat.from_laplacian(self.candidates.laplacian(w))
+        return Dictionary(kernel, tau, kernel.decay(tau), self.atoms.weights(kernel, tau))
+
+    def spread(self, w: Array) -> tuple[float, Array]:
+        return spread(self.candidates, self.beta, w)
+
+    def moments(
+        self,
+        D: Dictionary,
+        signals: Signals,
+        H: Array,
+        Xhat: Array,
+        discount: Array | None = None,
+    ) -> Moments:
+        """The sums over signals at sources ``H`` (S, N, M), each code's penalty discounted."""
+        U = D.kernel.U
+        rows = np.ascontiguousarray(H.transpose(2, 0, 1))  # as codes are kept
+        slopes = None if discount is None else np.ascontiguousarray(discount.transpose(2, 0, 1))
+        M, S, N = rows.shape
+        c, sounding = _sizes(rows, np.empty((0, S, N)) if slopes is None else slopes)
+        each = rows.reshape(M * S, N)
+        few = sounding < SPARSE * each.size
+        Hhat = (_sparse_product(each, U) if few else each @ U).reshape(M, S, N)
+        Rhat = _left(np.ascontiguousarray(Xhat.T), Hhat, D.decay)
+        if signals.observed is not None:
+            explained = (Xhat.T - Rhat) @ U.T
+            Rhat = np.where(signals.observed.T, signals.X.T - explained, 0.0) @ U
+        fit = float(np.vdot(Rhat, Rhat))
+        return Moments(fit, np.matmul(Rhat.T, Hhat.transpose(1, 0, 2)), c)
+
+    def value(self, D: Dictionary, w: Array, moments: Moments) -> float:
+        return self._of_signals(D, moments) + self.spread(w)[0]
+
+    def gradient_w(self, D: Dictionary, w: Array, moments: Moments) -> Array:
+        gradient: Array = self._slopes(D, moments) + self.spread(w)[1]
+        return gradient
+
+    def evaluate(self, D: Dictionary, w: Array, moments: Moments) -> tuple[float, Array]:
+        """The value and the gradient in the weights."""
+        spread, slopes = self.spread(w)
+        slopes += self._slopes(D, moments)
+        return self._of_signals(D, moments) + spread, slopes
+
+    def _of_signals(self, D: Dictionary, moments: Moments) -> float:
+        return moments.fit + self.alpha * float(np.vdot(D.omega, moments.c))
+
+    def _slopes(self, D: Dictionary, moments: Moments) -> Array:
+        """``grad_L Z = sum_s grad_L tr(A_s exp(-tau_s L))`` with ``A_s = -2 R H_s^T`` held."""
+        K = divided_difference_sum(D.kernel.lam, D.tau, moments.P)
+        K *= -2.0
+        extra = self.atoms.traces(D.kernel, D.tau, D.omega, moments.c)
+        if extra is not None:
+            K += self.alpha * divided_difference_sum(D.kernel.lam, *extra)
+        # Of the two triangles, equal but for rounding, the candidates read one.
+        return self.candidates.adjoint(D.kernel.from_eigenbasis(K))
+
+    def gradient_tau(self, D: Dictionary, moments: Moments) -> Array:
+        """``dZ / d tau_s = 2 tr(R^T L E_s H_s)``, plus the penalty's part."""
+        modes = np.diagonal(moments.P, axis1=1, axis2=2)
+        fit: Array = 2.0 * np.sum(D.kernel.lam * D.decay * modes, axis=1)
+        return fit + self.alpha * self.atoms.gradient_tau(D.kernel, D.tau, D.omega, moments.c)
+
+    def gradient_H(self, D: Dictionary, signals: Signals, H: Array) -> Array:
+        """``-2 E_s R`` (S, N, M): the gradient of the fit in the sources."""
+        R = signals.X - D.synthesis(H)
+        if signals.observed is not None:
+            R = np.where(signals.observed, R, 0.0)
+        S, N = D.decay.shape
+        return -2.0 * D.correlations(D.kernel.U.T @ R).reshape(S, N, -1)

@@ -1,0 +1,196 @@
+"""A fitted Gaussian heat model on a large sparse graph: what it says of signals.
+
+Every function of the Laplacian is a Chebyshev series, and systems are solved by conjugate
+gradients: no array of all pairs is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse.linalg import LinearOperator
+
+from heatgraph.graph.candidates import CandidateEdges
+from heatgraph.kernels.probing import probing_vectors
+from heatgraph.kernels.series import chebyshev_nodes, degree_for, interpolate
+from heatgraph.kernels.sparse_laplacian import EdgeLayout, SparseLaplacian, from_blocks, to_blocks
+from heatgraph.models.gaussian import HeatSpectrum
+
+__all__ = ["HeatOperator", "SparseHeat"]
+
+Array = NDArray[np.float64]
+Spectral = Callable[[Array], Array]
+
+SERIES_TOL = 1e-9  # of the largest value of a function
+SOLVE_TOL = 1e-8  # of the first residual of conjugate gradients
+SOLVE_ITER = 1000
+AT_ONCE = 64  # signals whose systems are solved together
+# For log-determinants and standard deviations: as far apart, in edges, as so many vectors allow.
+PROBE_DISTANCE, MOST_PROBES = 30, 256
+
+
+@dataclass(frozen=True, eq=False)
+class SparseHeat:
+    """``C = f(L)`` of the weights ``w`` of the edges of ``candidates``."""
+
+    candidates: CandidateEdges
+    w: Array
+    spectrum: HeatSpectrum
+    n_threads: int = 1
+
+    @cached_property
+    def layout(self) -> EdgeLayout:
+        return EdgeLayout.of(self.candidates)
+
+    @cached_property
+    def L(self) -> SparseLaplacian:
+        return self.layout.laplacian(self.w)
+
+    def function(self, g: Spectral, X: Array) -> Array:
+        """``g(L)`` times each row of ``X`` (M, N)."""
+        return self._apply(self._series(g), X)
+
+    def _apply(self, c: Array, X: Array) -> Array:
+        blocks = self.L.apply(to_blocks(X, self.layout.order), c[None], self.n_threads)
+        return from_blocks(blocks[:, :, 0, :], self.layout.order, len(X))
+
+    def _series(self, g: Spectral) -> Array:
+        a = self.L.a
+        size = float(np.abs(g(np.linspace(0.0, 2.0 * a, 257))).max()) or 1.0
+        n = degree_for(lambda x: g(a * (1.0 + x))[None] / size, SERIES_TOL)
+        return interpolate(g(a * (1.0 + chebyshev_nodes(n))))
+
+    def covariance_times(self, X: Array) -> Array:
+        return self.function(self.spectrum.values, X)
+
+    def precision_times(self, X: Array) -> Array:
+        return self._apply(self._inverse_series, X)
+
+    @cached_property
+    def _inverse_series(self) -> Array:
+        return self._series(lambda lam: 1.0 / self.spectrum.values(lam))
+
+    def root_times(self, X: Array) -> Array:
+        """``C^(1/2)`` times rows: white noise becomes signals of the model."""
+        return self.function(lambda lam: np.sqrt(self.spectrum.values(lam)), X)
+
+    def sources(self, X: Array) -> Array:
+        """``v_s exp(-tau_s L) C^-1 x`` of each row, (M, S, N)."""
+        v, tau, f = self.spectrum.v, self.spectrum.tau, self.spectrum.values
+        sources = [self.function(_posterior(v[s], tau[s], f), X) for s in range(v.size)]
+        return np.stack(sources, axis=1)
+
+    def diffused(self, H: Array) -> Array:
+        """``sum_s exp(-tau_s L) h_s`` of sources (M, S, N)."""
+        signals = np.zeros_like(H[:, 0])
+        for s, tau in enumerate(self.spectrum.tau):
+            signals += self.function(_heat_kernel(tau), np.ascontiguousarray(H[:, s]))
+        return signals
+
+    @cached_property
+    def log_determinant(self) -> float:
+        """``log det C``, by probing vectors."""
+        blocks = to_blocks(self._probes, self.layout.order)
+        C = self._series(lambda lam: np.log(self.spectrum.values(lam)))
+        return float((self.L.apply(blocks, C[None], self.n_threads)[:, :, 0, :] * blocks).sum())
+
+    @cached_property
+    def _probes(self) -> Array:
+        rng = np.random.default_rng(0)
+        return probing_vectors(self.candidates, self.w, PROBE_DISTANCE, MOST_PROBES, rng).Z
+
+    def log_likelihoods(self, X: Array) -> Array:
+        """``log N(x; 0, C)`` of each row."""
+        forms = np.einsum("mn,mn->m", X, self.precision_times(X))
+        constant = X.shape[1] * np.log(2.0 * np.pi) + self.log_determinant
+        found: Array = -0.5 * (constant + forms)
+        return found
+
+    def filled(self, X: Array) -> Array:
+        """Rows with their NaN replaced by the mean given the other entries.
+
+        With ``P = C^-1``, the missing entries solve ``P_mm x_m = -P_mo x_o``.
+        """
+        out = X.copy()
+        for first in range(0, len(X), AT_ONCE):
+            some = slice(first, first + AT_ONCE)
+            missing = np.isnan(X[some])
+            if missing.any():
+                known = np.where(missing, 0.0, X[some])
+                rhs = np.where(missing, -self.precision_times(known), 0.0)
+                out[some] = known + self._solve(rhs, missing)
+        return out
+
+    def standard_deviations(self, X: Array) -> Array:
+        """Of each missing entry given the others of its row; 0 where an entry was observed.
+
+        The diagonal of ``P_mm^-1``: a system for each missing node or, where these are many, for
+        each probing vector, in which nodes far apart share a system.  It is at least the noise.
+        """
+        std = np.zeros_like(X)
+        patterns, which = np.unique(np.isnan(X), axis=0, return_inverse=True)
+        for k, missing in enumerate(patterns):
+            if missing.any():
+                own = np.eye(missing.size)[missing] if missing.sum() <= MOST_PROBES else None
+                Z = np.where(missing, self._probes, 0.0) if own is None else own
+                parts = (Z[p : p + AT_ONCE] for p in range(0, len(Z), AT_ONCE))
+                solved = [self._solve(part, np.tile(missing, (len(part), 1))) for part in parts]
+                variance = (Z * np.concatenate(solved)).sum(axis=0)
+                least = np.where(missing, self.spectrum.sigma2, 0.0)
+                std[which.ravel() == k] = np.sqrt(np.maximum(variance, least))
+        return std
+
+    def _solve(self, rhs: Array, missing: NDArray[np.bool_]) -> Array:
+        """Conjugate gradients on ``P_mm y = rhs``, each row with missing entries of its own."""
+        # Signals of any size: rows of size one, and P in units of the variance.
+        unit = self.spectrum.sigma2 + float(self.spectrum.v.sum())
+        length = np.abs(rhs).max(axis=1, keepdims=True)
+        y = np.zeros_like(rhs)
+        r = np.divide(rhs, length, out=np.zeros_like(rhs), where=length > 0.0)
+        p, size = r.copy(), np.square(r).sum(axis=1)
+        target = SOLVE_TOL**2 * size
+        for _ in range(SOLVE_ITER):
+            if not (size > target).any():
+                break
+            Pp = np.where(missing, unit * self.precision_times(p), 0.0)
+            bend = (p * Pp).sum(axis=1)
+            step = np.divide(size, bend, out=np.zeros_like(size), where=bend > 0.0)[:, None]
+            y += step * p
+            r -= step * Pp
+            smaller = np.square(r).sum(axis=1)
+            turn = np.divide(smaller, size, out=np.zeros_like(size), where=size > 0.0)
+            p = r + turn[:, None] * p
+            size = smaller
+        solution: Array = y * length * unit
+        return solution
+
+
+class HeatOperator(LinearOperator):
+    """``C`` or its inverse as scipy's operator (N, N), which is symmetric."""
+
+    def __init__(self, heat: SparseHeat, *, inverse: bool) -> None:
+        super().__init__(np.float64, (heat.candidates.n_nodes,) * 2)
+        self.heat, self.inverse = heat, inverse
+
+    def _matmat(self, V: Array) -> Array:
+        times = self.heat.precision_times if self.inverse else self.heat.covariance_times
+        return times(np.ascontiguousarray(np.asarray(V, dtype=np.float64).T)).T
+
+    def _matvec(self, v: Array) -> Array:
+        return self._matmat(np.reshape(v, (-1, 1))).ravel()
+
+    def _adjoint(self) -> HeatOperator:
+        return self
+
+
+def _posterior(v: float, tau: float, f: Spectral) -> Spectral:
+    """``v exp(-tau lam) / f(lam)``."""
+    return lambda lam: v * np.exp(-tau * lam) / f(lam)
+
+
+def _heat_kernel(tau: float) -> Spectral:
+    return lambda lam: np.exp(-tau * lam)

@@ -1,0 +1,184 @@
+"""Signals, their sources and their fit, and how far the heat of a scale reaches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.sparse.csgraph import shortest_path
+from scipy.sparse.linalg import expm_multiply
+
+from heatgraph.estimators import HeatCovariance
+from heatgraph.graph import Graph
+from heatgraph.kernels.eigen import DenseHeat
+from heatgraph.report.gaussian import mean_heat
+
+__all__ = ["Shown", "diffuse", "reach", "show_signals"]
+
+Array = NDArray[np.float64]
+
+MAX_VALUES = 250_000  # of signals in a page: with their fit, below 3 MB
+MAX_DENSE = 1500  # nodes up to which the kernel is taken by an eigendecomposition
+MAX_STARTS = 100  # nodes that heat is released at, one by one, to see how far it reaches
+MAX_HOPS = 8
+
+
+@dataclass(frozen=True, eq=False)
+class Shown:
+    """Signals (n_shown, n_nodes) with NaN where not observed, their fit and their sources.
+
+    ``values`` is None where only the model is known, ``fit`` where it has none.  ``sources`` has
+    the columns signal, scale, node, value.  ``explained`` is the share of the energy of the
+    observed values, around the level of the nodes where the model has one.  ``n_signals`` counts
+    those not shown too; ``rows`` are the numbers of those shown.
+    """
+
+    labels: tuple[str, ...]
+    values: Array | None
+    fit: Array | None
+    sources: Array
+    explained: Array | None
+    n_signals: int
+    rows: NDArray[np.intp]
+
+
+def show_signals(
+    model: Any, learned: Graph, signals: Any, sources: Any, names: Any
+) -> Shown | None:
+    """What can be shown: the signals, or else what the model made of those it was learned from."""
+    if signals is None:
+        # Signals that were never in memory leave no sources behind.
+        sources = getattr(model, "sources_", None)
+        if sources is None:
+            return None
+    values = None if signals is None else np.asarray(signals, dtype=np.float64)
+    if values is not None and (values.ndim != 2 or values.shape[1] != learned.n_nodes):
+        raise ValueError(
+            f"signals must be (n_signals, {learned.n_nodes}), one column per node, got "
+            f"{values.shape}."
+        )
+    n_signals = len(sources) if values is None else len(values)
+    if not n_signals:
+        return None
+    rows = evenly(n_signals, max(1, MAX_VALUES // learned.n_nodes))
+    values = None if values is None else values[rows]
+    H, ringed = _sources(model, signals, sources, rows)
+    fit, level = None, np.zeros(learned.n_nodes)
+    if H is not None:
+        level = np.asarray(getattr(model, "location_", level))
+        by_heat = getattr(model, "kernel", "heat") == "heat"
+        fit = diffuse(learned, model.scales_, H) + level if by_heat else model.inverse_transform(H)
+    elif values is not None and hasattr(model, "transform"):
+        fit = np.asarray(model.transform(_rows(signals, rows)), dtype=np.float64)
+    return Shown(
+        _labels(names, signals, rows),
+        values,
+        fit,
+        _sparse(ringed),
+        None if values is None or fit is None else explained(values - level, fit - level),
+        n_signals,
+        rows,
+    )
+
+
+def evenly(n: int, at_most: int) -> NDArray[np.intp]:
+    """All of ``n``, or as many as there may be, at even distances."""
+    if n <= at_most:
+        return np.arange(n)
+    return np.unique(np.linspace(0, n - 1, at_most).round().astype(np.intp))
+
+
+def explained(values: Array, fit: Array) -> Array:
+    """The share of the energy of each signal that its fit explains, where it was observed."""
+    energy = np.nansum(values**2, axis=1)
+    missed = np.nansum((values - fit) ** 2, axis=1)
+    share: Array = 1.0 - np.divide(missed, energy, out=np.ones_like(energy), where=energy > 0.0)
+    return share
+
+
+def diffuse(learned: Graph, scales: Array, H: Array) -> Array:
+    """What sources (M, S, N) diffuse into, (M, N)."""
+    if learned.n_nodes <= MAX_DENSE:
+        kernel = DenseHeat.from_laplacian(learned.laplacian().toarray())
+        return np.asarray(
+            sum(H[:, s] @ kernel.operator(float(tau)) for s, tau in enumerate(scales)),
+            dtype=np.float64,
+        )
+    L = learned.laplacian()
+    parts = [_heat_of(L, float(tau), H[:, s].T) for s, tau in enumerate(scales)]
+    return np.ascontiguousarray(np.sum(parts, axis=0).T)
+
+
+def _heat_of(L: Any, tau: float, sources: Array) -> Array:
+    """``exp(-tau L)`` times the columns of ``sources``, without the matrix."""
+    return np.asarray(
+        expm_multiply(-tau * L, np.ascontiguousarray(sources), traceA=-tau * L.trace())
+    )
+
+
+def reach(graph: Graph, learned: Graph, scales: Array) -> list[Array]:
+    """For each scale, the heat at nodes 0, 1, 2, ... edges from where a unit was released.
+
+    Rows ``(distance, tenth percentile, mean, ninetieth percentile)`` over pairs of nodes; the
+    distance counts edges of the cut graph.
+    """
+    N = graph.n_nodes
+    starts = evenly(N, MAX_STARTS)
+    hops = shortest_path(graph.adjacency(), unweighted=True, indices=starts)
+    unit = np.zeros((N, starts.size))
+    unit[starts, np.arange(starts.size)] = 1.0
+    kernel = None
+    if N <= MAX_DENSE:
+        kernel = DenseHeat.from_laplacian(learned.laplacian().toarray())
+    curves = []
+    for tau in np.asarray(scales, dtype=np.float64):
+        if kernel is not None:
+            heat = kernel.operator(float(tau))[starts]
+        else:
+            heat = _heat_of(learned.laplacian(), float(tau), unit).T
+        rows = []
+        for d in range(MAX_HOPS + 1):
+            there = heat[hops == d]
+            if there.size:
+                low, high = np.quantile(there, [0.1, 0.9])
+                rows.append((d, low, there.mean(), high))
+        curves.append(np.array(rows))
+    return curves
+
+
+def _rows(signals: Any, rows: NDArray[np.intp]) -> Any:
+    return signals.iloc[rows] if hasattr(signals, "iloc") else np.asarray(signals)[rows]
+
+
+def _sources(
+    model: Any, signals: Any, sources: Any, rows: NDArray[np.intp]
+) -> tuple[Array | None, Array | None]:
+    """The sources of the signals shown, and those of them that are ringed."""
+    if sources is not None:
+        H = np.asarray(sources, dtype=np.float64)[rows]
+        return H, H
+    if signals is not None and isinstance(model, HeatCovariance):
+        return mean_heat(model, _rows(signals, rows))
+    if signals is None or not hasattr(model, "code"):
+        return None, None
+    H = np.asarray(model.code(_rows(signals, rows)).sources, dtype=np.float64)
+    return H, H
+
+
+def _sparse(H: Array | None) -> Array:
+    if H is None:
+        return np.empty((0, 4))
+    found = np.argwhere(H)
+    return np.column_stack([found, H[tuple(found.T)]])
+
+
+def _labels(names: Any, signals: Any, rows: NDArray[np.intp]) -> tuple[str, ...]:
+    if names is None and isinstance(signals, pd.DataFrame):
+        # Numbers that pandas made up say less than the position.
+        names = None if isinstance(signals.index, pd.RangeIndex) else signals.index.tolist()
+    if names is None:
+        return tuple(f"signal {k + 1}" for k in rows.tolist())
+    return tuple(str(names[k]) for k in rows.tolist())

@@ -1,0 +1,485 @@
+"""alpha, beta, the scales and their number, chosen by how well they predict hidden entries.
+
+Signals are held out in turn; some entries of each are hidden, and the fit of the other signals has
+to predict them.  One parameter is moved at a time, for as long as that predicts better by more
+than chance: alpha down from a value that is too large, then beta, then the scales up from those
+that were learned.  Every fit starts from the one before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from joblib import Parallel, delayed
+from numpy.typing import NDArray
+
+from heatgraph.models.heat import HeatObjective, Signals
+from heatgraph.selection.folds import Folds
+from heatgraph.selection.masked_prediction import HiddenPart, hide_by, prediction_errors, turns_for
+from heatgraph.selection.scores import HeldOutScore, score_held_out
+from heatgraph.solvers.checkpoint_protocol import FORGETFUL, Keeper, Record
+from heatgraph.solvers.heat import read_solution, solution_record, solve_heat
+from heatgraph.solvers.log_penalty import PENALTIES, ROUGH, code_log
+from heatgraph.solvers.result import Solution, Status
+from heatgraph.solvers.signal_access import Ensemble, energy_of
+from heatgraph.solvers.signal_model import PLAIN, SignalModel, level_of
+from heatgraph.solvers.threads import bounded_blas
+
+__all__ = ["ALPHAS", "BETAS", "HIDDEN_SHARE", "Choice", "Grid", "choose", "units_of"]
+
+Array = NDArray[np.float64]
+
+# In units of the signals (see `units_of`), so that scaling X changes nothing.  Descending: where
+# the last predicts best, the search goes on by the same ratio.
+ALPHAS = (0.2, 0.1, 0.05, 0.025)
+BETAS = (1.2e-2, 3.6e-2, 4e-3, 1.3e-3)  # the first is tried first
+MOST_STEPS = 3  # beyond the largest alpha
+STRETCHES = (1.0, 1.12, 1.25, 1.4, 1.57, 1.76, 1.97, 2.2)  # of the scales that were learned
+STEPS = 64.0  # an octave is divided into, before scales are stretched
+CODINGS = (1.0, 0.5, 0.25, 0.125)  # of alpha, to predict with
+HIDDEN_SHARE = 0.25
+TOL = 1e-2  # residual of the fits that are compared: enough to rank them
+MAX_ITER = 24  # of such a fit, after the first
+CODING_ROUNDS = 3  # of reweighting, to rank: further rounds change which is best in few cases
+EXPECTED = 10  # points that a search tries, about: for the progress bar
+
+
+@dataclass(frozen=True, eq=False)
+class Grid:
+    """What may be chosen: one value of alpha or beta is held, several are searched.
+
+    ``starts`` are vectors of scales, one per number of scales.  ``stretch`` is whether scales are
+    stretched after they were learned.
+    """
+
+    alphas: Sequence[float]
+    betas: Sequence[float]
+    starts: Sequence[Array]
+    stretch: bool = False
+
+
+@dataclass(frozen=True, order=True)
+class Point:
+    """Parameters that are tried; scales are learned without a ``stretch``, and held with one."""
+
+    start: int
+    alpha: float
+    beta: float
+    stretch: float = 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """What was chosen, and the table of all that was tried, one row per point.
+
+    ``scales`` are the start that was chosen, of scales that are learned; once they were stretched,
+    they are to be held, and ``stretches`` is the table of that.  Hidden entries are predicted best
+    by the sources that ``coding`` times alpha finds.  ``missed`` is the share of the hidden energy
+    that was not predicted; 1 is predicting zero.  ``predicts`` is whether hidden entries are
+    predicted better than by zero and by the means of the nodes.  ``ends`` names what was chosen at
+    the end of what was tried.  ``w`` are the weights that were learned, in the mean of the folds:
+    where the fit of all signals starts.
+    """
+
+    alpha: float
+    beta: float
+    scales: Array
+    missed: float
+    standard_error: float
+    table: pd.DataFrame
+    held_out: HeldOutScore
+    w: Array
+    predicts: bool = True
+    coding: float = 1.0
+    stretches: pd.DataFrame | None = None
+    ends: tuple[str, ...] = ()
+
+    @property
+    def n_scales(self) -> int:
+        return self.scales.size
+
+
+def units_of(signals: Any) -> tuple[float, float]:
+    """What 1 means for alpha and for beta, so that neither depends on the units of X or on M.
+
+    The norm of a typical signal; the energy of all signals over the number of nodes, as
+    ``||L||_F^2`` grows with that number.  Signals elsewhere state their ``total_energy``.
+    """
+    if not isinstance(signals, Signals):
+        mean = signals.total_energy / signals.n_signals
+        return float(np.sqrt(mean)), signals.total_energy / signals.n_nodes
+    total = energy_of(signals)
+    return float(np.sqrt(total / signals.X.shape[1])), total / signals.X.shape[0]
+
+
+def choose(
+    objective: HeatObjective,
+    signals: Signals,
+    w: Array,
+    grid: Grid,
+    folds: Folds,
+    *,
+    penalty: str,
+    learn_scales: bool,
+    rng: np.random.Generator,
+    n_jobs: int = 1,
+    report: Callable[[int, int], None] | None = None,
+    keeper: Keeper = FORGETFUL,
+    model: SignalModel = PLAIN,
+) -> Choice:
+    """Choose by folds of signals, a quarter of the entries of those held out being hidden.
+
+    ``objective`` has the candidates and the atoms; its alpha and beta are not read.
+    """
+    parts = [_split(signals, split.train, split.test, rng) for split in folds.splits]
+    search = _Search(
+        objective, parts, w, grid, folds, penalty, learn_scales, n_jobs, report, keeper, model
+    )
+    best = search.along_alpha()
+    best = search.along_beta(best)
+    base = None
+    if grid.stretch:
+        base = _rounded(search.learned_scales(best))
+        best = search.along_stretch(best, base)
+    return search.choice(best, base)
+
+
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """One fold: the signals to fit, of all of them this share, and the hidden entries."""
+
+    training: Signals
+    held_out: HiddenPart
+    share: float
+
+
+def _split(
+    signals: Signals, train: NDArray[np.intp], test: NDArray[np.intp], rng: np.random.Generator
+) -> _Part:
+    N, M = signals.X.shape
+    held_out = signals.take(test)
+    draws = rng.random(held_out.X.shape)
+    hidden = hide_by(held_out, HIDDEN_SHARE, draws, turns_for(N, M, HIDDEN_SHARE))
+    return _Part(signals.take(train), hidden, train.size / M)
+
+
+@dataclass(frozen=True, eq=False)
+class _Trial:
+    """A point on every fold: the fits, and the errors (codings, signals) of each."""
+
+    fits: Sequence[Solution]
+    errors: Sequence[Array]
+
+
+@dataclass(eq=False)
+class _Search:
+    """Points that were tried, and how the next one is found."""
+
+    objective: HeatObjective
+    parts: Sequence[_Part]
+    w: Array
+    grid: Grid
+    folds: Folds
+    penalty: str
+    learn_scales: bool
+    n_jobs: int
+    report: Callable[[int, int], None] | None
+    keeper: Keeper
+    model: SignalModel
+    trials: dict[Point, _Trial] = field(default_factory=dict)
+
+    def along_alpha(self) -> Point:
+        """The sparsest of the best: fewest scales first, then the largest alpha.
+
+        A smaller alpha has to predict better than a larger one by a standard error.
+        """
+        best: Point | None = None
+        for start in range(len(self.grid.starts)):
+            points = [Point(start, alpha, self.grid.betas[0]) for alpha in self._alphas()]
+            here = self._descend(points, strict=True)
+            if here == points[0] and len(points) > 1:
+                here = self._ascend(here, points[0].alpha / points[1].alpha)
+            if best is None or self._excess(here, best) < -self._error(here, best):
+                best = here
+        assert best is not None  # for the type checker: there is a start
+        return best
+
+    def _ascend(self, best: Point, ratio: float) -> Point:
+        """A larger alpha than the first, for as long as it predicts as well."""
+        for _ in range(MOST_STEPS):
+            point = replace(best, alpha=best.alpha * ratio)
+            self._try(point, best, None)
+            if self._excess(point, best) > self._error(point, best):
+                break
+            best = point
+        return best
+
+    def _alphas(self) -> list[float]:
+        return sorted(self.grid.alphas, reverse=True)
+
+    def along_beta(self, best: Point) -> Point:
+        first = self.grid.betas[0]
+        larger = [beta for beta in sorted(self.grid.betas) if beta >= first]
+        smaller = [beta for beta in sorted(self.grid.betas, reverse=True) if beta <= first]
+        here = self._descend([replace(best, beta=beta) for beta in larger], before=best)
+        if here != best:
+            return here
+        return self._descend([replace(best, beta=beta) for beta in smaller], before=best)
+
+    def along_stretch(self, best: Point, base: Array) -> Point:
+        """Scales held at multiples of those learned; the least that predicts as well as any.
+
+        The sources that make the most of some signals take what diffused farthest for noise, so
+        that scales learned along with them come out too small.  What was hidden has no part in
+        that.
+        """
+        points = [replace(best, stretch=factor) for factor in STRETCHES]
+        furthest = self._descend(points, base=base, before=best)
+        return next(
+            point
+            for point in points
+            if self._excess(point, furthest) <= self._error(point, furthest)
+        )
+
+    def _descend(
+        self,
+        points: Sequence[Point],
+        *,
+        strict: bool = False,
+        base: Array | None = None,
+        before: Point | None = None,
+    ) -> Point:
+        """Follow a path for as long as it predicts better; ``strict`` asks for a standard error."""
+        best: Point | None = None
+        for point in points:
+            self._try(point, before, base)
+            before = point
+            if best is not None:
+                margin = self._error(point, best) if strict else 0.0
+                if not self._excess(point, best) < -margin:
+                    break
+            best = point
+        assert best is not None  # for the type checker: a path has a point
+        return best
+
+    def _try(self, point: Point, before: Point | None, base: Array | None) -> None:
+        if point in self.trials:
+            return
+        run = Parallel(n_jobs=min(self.n_jobs, len(self.parts)))
+        found = run(
+            delayed(_fit_part)(
+                part,
+                self._problem(point, part),
+                None if before is None else self.trials[before].fits[k],
+                self.w,
+                self.grid.starts[point.start] if base is None else point.stretch * base,
+                self.penalty,
+                self.learn_scales and base is None,
+                CODINGS if point.stretch else CODINGS[:1],
+                self.model,
+            )
+            if kept is None
+            else delayed(_recalled)(kept, self._problem(point, part), part, self.model)
+            for k, (part, kept) in enumerate(zip(self.parts, self._kept(point), strict=True))
+        )
+        fits, errors = zip(*found, strict=True)
+        self._keep(point, fits, errors)
+        self.trials[point] = _Trial(fits, errors)
+        if self.report is not None:
+            self.report(len(self.trials), max(EXPECTED, len(self.trials) + 1))
+
+    def _problem(self, point: Point, part: _Part) -> HeatObjective:
+        """With beta weighed against the share of the signals that are there."""
+        beta = point.beta * part.share
+        return replace(self.objective, alpha=point.alpha, beta=beta)
+
+    def _stages(self, point: Point) -> list[Keeper]:
+        return [self.keeper.within(f"{point!r} fold{k}") for k in range(len(self.parts))]
+
+    def _kept(self, point: Point) -> list[Record | None]:
+        return [stage.get() for stage in self._stages(point)]
+
+    def _keep(self, point: Point, fits: Sequence[Solution], errors: Sequence[Array]) -> None:
+        if self.keeper is FORGETFUL:
+            return
+        for stage, part, fit, error in zip(
+            self._stages(point), self.parts, fits, errors, strict=True
+        ):
+            record = solution_record(fit, self.model.ensemble(part.training))
+            stage.put(replace(record, arrays={**record.arrays, "errors": error}))
+
+    def _sums(self, point: Point) -> Array:
+        """The errors of the signals at a point, by the coding that predicts best: (signals,)."""
+        errors = np.concatenate(self.trials[point].errors, axis=1)
+        sums: Array = errors[self._coding(point)]
+        return sums
+
+    def _coding(self, point: Point) -> int:
+        if not point.stretch:
+            return 0
+        return int(np.concatenate(self.trials[point].errors, axis=1).sum(axis=1).argmin())
+
+    def _excess(self, point: Point, other: Point) -> float:
+        return float((self._sums(point) - self._sums(other)).sum())
+
+    def _error(self, point: Point, other: Point) -> float:
+        """The standard error of the difference, paired over the signals."""
+        difference = self._sums(point) - self._sums(other)
+        return float(difference.std() * np.sqrt(difference.size))
+
+    def learned_scales(self, point: Point) -> Array:
+        """In the mean of the folds."""
+        each = [np.sort(fit.tau) for fit in self.trials[point].fits]
+        scales: Array = each[0] if point.stretch else np.mean(each, axis=0)
+        return scales
+
+    def choice(self, best: Point, base: Array | None) -> Choice:
+        table, stretches = self._table(False), self._table(True) if base is not None else None
+        energy = np.concatenate([part.held_out.energy for part in self.parts])
+        errors, total = self._sums(best), float(energy.sum()) or 1.0
+        missed = float(errors.sum()) / total
+        each = np.split(errors, np.cumsum([part.held_out.n_signals for part in self.parts])[:-1])
+        parts = [(part.training, part.held_out) for part in self.parts]
+        score, by_means = score_held_out(parts, each)
+        by_zero = [part.held_out.energy for part in self.parts]
+        better = min(by_zero, by_means, key=lambda bound: float(sum(b.sum() for b in bound)))
+        excess = [error - bound for error, bound in zip(each, better, strict=True)]
+        return Choice(
+            best.alpha,
+            best.beta,
+            self.grid.starts[best.start] if base is None else best.stretch * base,
+            missed,
+            float((errors - missed * energy).std() * np.sqrt(energy.size)) / total,
+            table,
+            score,
+            np.mean([fit.w for fit in self.trials[best].fits], axis=0),
+            self.folds.is_below(excess),
+            CODINGS[self._coding(best)],
+            stretches,
+            self._ends(best),
+        )
+
+    def _ends(self, best: Point) -> tuple[str, ...]:
+        """What was chosen at the end of what could be tried."""
+        tried = list(self.trials)
+        ends = []
+        for name in ("alpha", "beta"):
+            values = [getattr(point, name) for point in tried]
+            if len(set(values)) > 1 and getattr(best, name) == min(values):
+                ends.append(f"smallest {name}")
+            if len(set(values)) > 1 and getattr(best, name) == max(values):
+                ends.append(f"largest {name}")
+        if best.stretch == STRETCHES[-1]:
+            ends.append("largest stretch of the scales")
+        if best.stretch and CODINGS[self._coding(best)] == CODINGS[-1]:
+            ends.append("smallest alpha to predict with")
+        return tuple(ends)
+
+    def _table(self, stretched: bool) -> pd.DataFrame:
+        """One row per point and coding: ``missed``, its standard error, what was learned."""
+        energy = np.concatenate([part.held_out.energy for part in self.parts])
+        total = float(energy.sum()) or 1.0
+        rows = []
+        for point, trial in self.trials.items():
+            if bool(point.stretch) != stretched:
+                continue
+            scales = self.learned_scales(point)
+            errors = np.concatenate(trial.errors, axis=1)
+            for coding, error in zip(CODINGS if stretched else CODINGS[:1], errors, strict=False):
+                missed = float(error.sum()) / total
+                spread = (error - missed * energy).std() * np.sqrt(energy.size) / total
+                rows.append(
+                    {
+                        "n_scales": scales.size,
+                        "alpha": point.alpha,
+                        "beta": point.beta,
+                        "coding": coding,
+                        "missed": missed,
+                        "standard_error": float(spread),
+                        "n_edges": float(np.mean([np.count_nonzero(f.w) for f in trial.fits])),
+                        **{f"scale{k}": float(t) for k, t in enumerate(scales, start=1)},
+                        "stretch": point.stretch,
+                    }
+                )
+        table = pd.DataFrame(rows)
+        return table.drop(columns=["n_scales"] if stretched else ["coding", "stretch"])
+
+
+def _rounded(tau: Array) -> Array:
+    """Sums in another order should hold the same scales."""
+    rounded = np.zeros_like(tau)
+    there = tau > 0.0
+    rounded[there] = np.exp2(np.rint(STEPS * np.log2(tau[there])) / STEPS)
+    return rounded
+
+
+def _recalled(
+    record: Record, problem: HeatObjective, part: _Part, model: SignalModel
+) -> tuple[Solution, Array]:
+    ensemble = model.ensemble(part.training)
+    return read_solution(record, problem, ensemble), record.arrays["errors"]
+
+
+def _fit_part(
+    part: _Part,
+    problem: HeatObjective,
+    before: Solution | None,
+    w: Array,
+    tau: Array,
+    penalty: str,
+    learn_scales: bool,
+    codings: Sequence[float],
+    model: SignalModel,
+) -> tuple[Solution, Array]:
+    """Fit from an earlier fit or from ``w``, and score on the hidden entries: (codings, signals).
+
+    A level is that of the fit: the signals that are held out have no part in it.
+    """
+    # In a process of its own, where the limits of the caller's do not hold.
+    with bounded_blas():
+        ensemble = model.ensemble(part.training)
+        fit = _fit(ensemble, problem, before, w, tau, penalty, learn_scales)
+        if fit.status is Status.INTERRUPTED:
+            # The solver keeps the best of a fit that is stopped; half a search tells nothing.
+            raise KeyboardInterrupt
+        D = problem.dictionary(fit.w, fit.tau)
+        level = level_of(fit, len(part.training.X)) if model.fit_intercept else None
+        code = PENALTIES[penalty][1]
+        if code is code_log:
+            code = partial(code_log, n_rounds=CODING_ROUNDS)
+        code = partial(code, positive=model.positive)
+        errors = [
+            prediction_errors(D, part.held_out, c * problem.alpha, code=code, level=level)[0]
+            for c in codings
+        ]
+    return replace(fit, memory=None), np.array(errors)
+
+
+def _fit(
+    ensemble: Ensemble,
+    problem: HeatObjective,
+    before: Solution | None,
+    w: Array,
+    tau: Array,
+    penalty: str,
+    learn_scales: bool,
+) -> Solution:
+    how: dict[str, Any] = {"learn_scales": learn_scales, "max_iter": MAX_ITER}
+    if before is None:
+        start = solve_heat(problem, ensemble, w, tau, tol=ROUGH, **how)
+    else:
+        # Held scales ascend; the codes are in the order that the scales were learned in.
+        scales = before.tau if learn_scales else tau[np.argsort(np.argsort(before.tau))]
+        start = replace(before, tau=scales, status=Status.CONVERGED, n_iter=0, memory=None)
+        if penalty == "l1":
+            start = solve_heat(
+                problem, ensemble, start.w, scales, tol=TOL, codes=start.codes, **how
+            )
+    refine, _ = PENALTIES[penalty]
+    how["max_iter"] += start.n_iter
+    return refine(problem, ensemble, start, tol=TOL, **how)

@@ -1,0 +1,332 @@
+"""The paper's own algorithm, to the letter: the reference the fast solver is tested against."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from heatgraph.graph.candidates import CandidateEdges
+from heatgraph.solvers.laplacian_qp import LaplacianQP
+from heatgraph.solvers.result import Monitor, Progress, Solution, Status
+
+__all__ = ["solve_paper"]
+
+Array = NDArray[np.float64]
+
+CUT = 1e-4  # the weight above which the paper counts an edge
+
+
+@dataclass(frozen=True)
+class Point:
+    """An iterate with what is derived from ``L`` and ``tau``.
+
+    ``L`` (N, N), ``H`` (S, N, M), ``tau`` (S,), the spectral decomposition ``lam`` (N,), ``chi``
+    (N, N) of ``L``, the dictionary ``D`` (N, S N).
+    """
+
+    L: Array
+    H: Array
+    tau: Array
+    lam: Array
+    chi: Array
+    D: Array
+
+    @classmethod
+    def at(cls, L: Array, H: Array, tau: Array) -> Point:
+        lam, chi = np.linalg.eigh(L)
+        return cls(L, H, tau, lam, chi, _dictionary(lam, chi, tau))
+
+    @property
+    def stacked_H(self) -> Array:
+        """The paper's ``H``, (S N, M): the blocks one above the other."""
+        return self.H.reshape(-1, self.H.shape[2])
+
+    def with_H(self, H: Array) -> Point:
+        return Point(self.L, H, self.tau, self.lam, self.chi, self.D)
+
+    def with_tau(self, tau: Array) -> Point:
+        D = _dictionary(self.lam, self.chi, tau)
+        return Point(self.L, self.H, tau, self.lam, self.chi, D)
+
+
+def solve_paper(
+    X: Array,
+    candidates: CandidateEdges,
+    L0: Array,
+    tau0: Array,
+    *,
+    alpha: float,
+    beta: float,
+    learn_scales: bool,
+    max_iter: int = 1000,
+    tol: float = 1e-4,
+    gamma: tuple[float, float, float] = (1.1, 1.1, 1.1),
+    eta: float = 1.1,
+    monitor: Monitor | None = None,
+    H0: Array | None = None,
+) -> Solution:
+    r"""Learn the graph by the paper's LearnHeat (its Algorithms 1 and 2).
+
+    .. math::
+        \min_{L, H, \tau} \|X - \sum_s e^{-\tau_s L} H_s\|_F^2 + \alpha \|H\|_1 + \beta \|L\|_F^2
+        \quad \text{s.t.} \quad \mathrm{tr} L = N,\ L_{ij} \le 0\ (i \ne j),\ L 1 = 0,\ \tau \ge 0
+
+    Proximal alternating linearised minimisation: one proximal gradient step on ``H``, one on
+    ``L`` (a quadratic program, solved by SCS), one on ``tau``.  Kept close to the letter and not
+    to speed.  The atoms are raw, as in the paper, so ``tau`` is not identified: with
+    ``learn_scales`` the smallest scale drifts towards 0 and the dictionary towards the identity,
+    held back only by the large constant of the step on ``tau``.
+
+    Parameters
+    ----------
+    X : array (N, M)
+        Signals, one a column.
+    candidates : CandidateEdges
+        The edges that may carry weight.
+    L0 : array (N, N)
+        A valid Laplacian of trace N on the candidates, the start.
+    tau0 : array (S,)
+        Scales at the start, or for good when ``learn_scales`` is False.
+    alpha, beta : float
+        Weights of ``||H||_1`` and ``||L||_F^2``.
+    learn_scales : bool
+        Whether to take the step on ``tau``.
+    max_iter : int
+        Iteration limit; the paper's is 1000.
+    tol : float
+        The paper's rule: stop once the objective changes by less than ``tol``, in absolute
+        value, over an iteration.  It is no stationarity residual: small steps stop it early.
+        With 0 it runs exactly ``max_iter`` iterations.
+    gamma : tuple of 3 floats
+        The factors on the Lipschitz constants of the steps on H, L, tau.  The paper says only
+        that each exceeds 1; 1.1 follows its ``eta``.
+    eta : float
+        Base of the growth of ``C_2`` in the backtracking on L.
+    monitor : Monitor, optional
+        Called after every iteration.
+    H0 : array (S, N, M), optional
+        Sources at the start.  The paper does not say; zeros by default.
+
+    Returns
+    -------
+    Solution
+        With status CONVERGED by the paper's rule, and no residual (NaN).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from heatgraph.graph.candidates import CandidateEdges
+    >>> from heatgraph.solvers.palm import solve_paper
+    >>> edges = CandidateEdges.complete(3)
+    >>> fit = solve_paper(
+    ...     np.eye(3), edges, edges.laplacian(np.full(3, 0.5)), np.array([1.0]),
+    ...     alpha=0.1, beta=0.1, learn_scales=False, max_iter=5, tol=0.0,
+    ... )
+    >>> fit.n_iter, str(fit.status), bool(np.isclose(fit.w.sum(), 1.5))
+    (5, 'max_iter', True)
+    """
+    H = np.zeros((tau0.size, *X.shape)) if H0 is None else H0.copy()
+    _check(X, candidates, L0, tau0, H, gamma, eta)
+    qp = LaplacianQP(candidates)
+    point = Point.at(L0, H, tau0.copy())
+    history = [objective(X, point, alpha, beta)]
+    # Algorithm 2 names no initial guess of C_2.  The first is a hundredth of the natural unit of
+    # the curvature, which lands within a small factor of what the backtracking settles on; then
+    # the last one accepted over eta, so that the constant can fall as well as rise.
+    unit = float(np.sum(X**2) * tau0.max() ** 2) or 1.0
+    C_2 = 1e-2 * unit
+    status = Status.MAX_ITER
+    try:
+        for t in range(1, max_iter + 1):
+            trial = step_H(X, point, alpha, gamma[0])
+            trial, C_2 = step_L(X, trial, qp, beta, C_2, gamma[1], eta)
+            C_2 = max(C_2 / eta, 1e-6 * unit)
+            if learn_scales:
+                trial = step_tau(X, trial, gamma[2])
+            # Each step descends, so the last complete iterate is the best so far.
+            point = trial
+            history.append(objective(X, point, alpha, beta))
+            if monitor is not None:
+                n_edges = int(np.sum(candidates.weights(point.L) > CUT))
+                monitor(Progress(t, max_iter, history[-1], n_edges, float("nan")))
+            if abs(history[-1] - history[-2]) < tol:
+                status = Status.CONVERGED
+                break
+    except KeyboardInterrupt:
+        status = Status.INTERRUPTED
+    w = candidates.weights(point.L)
+    return Solution(w, point.H, point.tau, np.array(history), status, n_iter=len(history) - 1)
+
+
+def step_H(X: Array, p: Point, alpha: float, gamma: float) -> Point:
+    """Soft threshold of a gradient step, with ``c_t = gamma C_1`` (Algorithm 1, lines 5-6)."""
+    c = gamma * lipschitz_H(p)
+    z = p.H - gradient_H(X, p) / c
+    return p.with_H(np.sign(z) * np.maximum(np.abs(z) - alpha / c, 0.0))
+
+
+def step_L(
+    X: Array, p: Point, qp: LaplacianQP, beta: float, C_2: float, gamma: float, eta: float
+) -> tuple[Point, float]:
+    """The quadratic program with ``d_t = gamma C_2``, and Algorithm 2 to find ``C_2``.
+
+    Returns the point and the accepted constant.  ``C_2`` on entry is the initial guess.
+    """
+    Z, G = fit(X, p), gradient_L(X, p)
+    # Z is a sum of squares of entries of the size of X, and is known no better than this.
+    rounding = 10.0 * np.finfo(float).eps * float(np.sum(X**2))
+    k = 1
+    while True:
+        d = gamma * C_2
+        new = Point.at(qp.solve(p.L, G, d, beta), p.H, p.tau)
+        step = new.L - p.L
+        length = float(np.sum(step**2))
+        linear = float(np.sum(G * step))
+        # The descent lemma: Z(L+) <= Z(L) + <grad, L+ - L> + C_2/2 ||L+ - L||^2.
+        if fit(X, new) <= Z + linear + 0.5 * C_2 * length + rounding:
+            break
+        # To the letter: the exponent grows, so the k-th trial has eta^(k(k+1)/2).
+        C_2 *= eta**k
+        k += 1
+    # L_t is feasible for the program, so its minimiser has a value no higher; where SCS's
+    # tolerance exceeds the length of the step that can fail, and L_t is the better answer.
+    spread = beta * (float(np.sum(new.L**2)) - float(np.sum(p.L**2)))
+    if linear + 0.5 * d * length + spread > 0.0:
+        return p, C_2
+    return new, C_2
+
+
+def step_tau(X: Array, p: Point, gamma: float) -> Point:
+    """A projected gradient step with ``e_t = gamma C_3`` (Algorithm 1, lines 10-12)."""
+    e = gamma * lipschitz_tau(X, p)
+    if e == 0.0:  # H = 0: no signal depends on tau
+        return p
+    return p.with_tau(np.maximum(-(gradient_tau(X, p) - e * p.tau) / e, 0.0))
+
+
+def fit(X: Array, p: Point) -> float:
+    """``Z = ||X - D H||_F^2``."""
+    return float(np.sum((X - p.D @ p.stacked_H) ** 2))
+
+
+def objective(X: Array, p: Point, alpha: float, beta: float) -> float:
+    """``Z + alpha ||H||_1 + beta ||L||_F^2``.
+
+    Differs from the paper: its ``f(H)`` lacks alpha, which its own threshold alpha / c_t has;
+    its indicator of the feasible set is 1 on the set, which must be 0 (every iterate is in it).
+    """
+    return fit(X, p) + alpha * float(np.sum(np.abs(p.H))) + beta * float(np.sum(p.L**2))
+
+
+def gradient_H(X: Array, p: Point) -> Array:
+    """``-2 D^T (X - D H)``, (S, N, M)."""
+    return (-2.0 * p.D.T @ (X - p.D @ p.stacked_H)).reshape(p.H.shape)
+
+
+def lipschitz_H(p: Point) -> float:
+    """``C_1 = ||2 D^T D||_F``."""
+    return float(np.linalg.norm(2.0 * p.D.T @ p.D))
+
+
+def gradient_L(X: Array, p: Point) -> Array:
+    """The gradient of ``Z`` in a symmetric ``L``, (N, N), by its S + S^2 traces.
+
+    ``-2 sum_s grad tr(H_s X^T exp(-tau_s L)) + sum_{s,s'} grad tr(H_s' H_s^T exp(-(tau_s +
+    tau_s') L))``.
+    """
+    G = np.zeros_like(p.L)
+    for H_s, tau_s in zip(p.H, p.tau, strict=True):
+        G += -2.0 * gradient_trace(H_s @ X.T, -tau_s, p.lam, p.chi)
+        for H_r, tau_r in zip(p.H, p.tau, strict=True):
+            G += gradient_trace(H_r @ H_s.T, -(tau_s + tau_r), p.lam, p.chi)
+    # Differs from the paper: Proposition 1 is the gradient over all matrices, not symmetric when
+    # A is not; over symmetric L the gradient is its symmetric part (the same inner products).
+    return 0.5 * (G + G.T)
+
+
+def gradient_trace(A: Array, nu: float, lam: Array, chi: Array) -> Array:
+    """The gradient of ``tr(A exp(nu L))`` in ``L = chi diag(lam) chi^T`` (Proposition 1).
+
+    ``nu chi ((chi^T A^T chi) o B) chi^T``, the factor nu by the chain rule.
+    Differs from the paper: the last lines of its proof write ``exp(-Lambda)`` for
+    ``exp(Lambda)``; the statement is right.
+    """
+    return nu * chi @ ((chi.T @ A.T @ chi) * divided_difference(nu * lam)) @ chi.T
+
+
+def divided_difference(x: Array) -> Array:
+    """``B_ij = (exp x_i - exp x_j) / (x_i - x_j)``, and ``exp x_i`` where they are equal.
+
+    Written ``exp(max) (1 - exp(-d)) / d`` with ``d = |x_i - x_j|``: the printed quotient loses
+    every digit when two eigenvalues are close but not equal.
+    """
+    d = np.abs(x[:, None] - x[None, :])
+    apart = d > 0.0
+    quotient = np.divide(-np.expm1(-d), d, out=np.ones_like(d), where=apart)
+    return np.exp(np.maximum(x[:, None], x[None, :])) * quotient
+
+
+def gradient_tau(X: Array, p: Point) -> Array:
+    """``2 tr(H_s X^T L E_s) - 2 sum_s' tr(H_s' H_s^T L E_s E_s')`` with ``E = exp(-tau L)``, (S,).
+
+    The traces are taken in the eigenbasis of L.
+    """
+    decay = np.exp(-np.outer(p.tau, p.lam))
+    H_hat = p.chi.T @ p.H
+    with_X = np.einsum("sim,im->si", H_hat, p.chi.T @ X)
+    gram = np.einsum("sim,rim->sri", H_hat, H_hat)
+    first = np.einsum("si,si,i->s", with_X, decay, p.lam)
+    second = np.einsum("sri,si,ri,i->s", gram, decay, decay, p.lam)
+    return 2.0 * np.asarray(first - second)
+
+
+def lipschitz_tau(X: Array, p: Point) -> float:
+    """``C_3 = max_s' ||L||_2^2 (2 ||H_s'||_F ||X||_F + 4 sum_s ||H_s'||_F ||H_s||_F)``.
+
+    The row sums of a bound on the Hessian.  The last formula of the paper is right, though its
+    derivation is not.  Differs from the paper: the diagonal of the Hessian has
+    ``4 tr(H_s H_s^T L^2 exp(-2 tau_s L))``, printed with ``exp(-tau_s L)``; the bounds on its
+    entries have ``||L||_2^2``, printed ``||L^2||_2^2``, and a factor 2 off the diagonal, left
+    out; and the Hessian need not be positive semidefinite, which the row sums do not need.
+    """
+    norms = np.sqrt(np.sum(p.H**2, axis=(1, 2)))
+    rows = 2.0 * norms * np.linalg.norm(X) + 4.0 * norms * norms.sum()
+    return float(np.max(np.abs(p.lam)) ** 2 * rows.max())
+
+
+def _dictionary(lam: Array, chi: Array, tau: Array) -> Array:
+    """``D = [exp(-tau_1 L) ... exp(-tau_S L)]``, (N, S N), through the spectrum of L."""
+    return np.hstack([(chi * np.exp(-tau_s * lam)) @ chi.T for tau_s in tau])
+
+
+def _check(
+    X: Array,
+    candidates: CandidateEdges,
+    L0: Array,
+    tau0: Array,
+    H0: Array,
+    gamma: tuple[float, float, float],
+    eta: float,
+) -> None:
+    """Refuse a start from which the descent would not hold."""
+    n = candidates.n_nodes
+    w = candidates.weights(L0) if L0.shape == (n, n) else np.array([-1.0])
+    checks = [
+        ("X", X.ndim == 2 and X.shape[0] == n, f"({n}, n_signals) in shape, got {X.shape}"),
+        (
+            "L0",
+            w.min() >= -1e-9
+            and np.isclose(np.trace(L0), n)
+            and np.allclose(L0, candidates.laplacian(w)),
+            f"a Laplacian of {n} nodes with trace {n} and weights on the candidates only",
+        ),
+        ("tau0", tau0.ndim == 1 and tau0.size > 0 and tau0.min() >= 0.0, "(S,) and >= 0"),
+        ("H0", H0.shape == (tau0.size, *X.shape), f"(S, N, M) in shape, got {H0.shape}"),
+        ("gamma", min(gamma) > 1.0, f"three numbers > 1, got {gamma}"),
+        ("eta", eta > 1.0, f"> 1, got {eta}"),
+    ]
+    for name, valid, remedy in checks:
+        if not valid:
+            raise ValueError(f"{name} must be {remedy}")

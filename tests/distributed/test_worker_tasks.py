@@ -1,0 +1,213 @@
+"""Signals in parts, without a cluster: sums, codes that are found again, draws, the choice."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from heatgraph.datasets import make_graph, make_heat_signals
+from heatgraph.distributed import codes, worker_tasks
+from heatgraph.distributed.signal_batches import Chunk, Stream
+from heatgraph.distributed.worker_tasks import Recipe
+from heatgraph.graph import CandidateEdges
+from heatgraph.models.atoms import ATOMS
+from heatgraph.models.heat import HeatObjective, Signals
+from heatgraph.solvers import signal_access
+from heatgraph.solvers.signal_access import LocalSignals
+
+N, M = 6, 23
+OBJECTIVE = HeatObjective(CandidateEdges.complete(N), 0.05, 0.1, ATOMS["unit"])
+
+
+@pytest.fixture(scope="module", params=["complete", "missing"])
+def signals(request):
+    X, _ = make_heat_signals(make_graph("er", N, 0), (2.0,), M, 2, 0.05, 0)
+    if request.param == "missing":
+        X = np.where(np.random.default_rng(1).random(X.shape) < 0.1, np.nan, X)
+    return Signals.from_missing(np.ascontiguousarray(X.T))
+
+
+@pytest.fixture(autouse=True)
+def small_batches(monkeypatch):
+    monkeypatch.setattr(signal_access, "BATCH", 4)
+    yield
+    worker_tasks.forget("test")
+
+
+def recipe(number, seed=0, alpha=0.05):
+    w = np.random.default_rng(seed).uniform(0.5, 1.5, OBJECTIVE.candidates.n_edges)
+    D = OBJECTIVE.dictionary(w * OBJECTIVE.total / w.sum(), np.array([1.0, 3.0]))
+    return Recipe(number, HeatObjective(OBJECTIVE.candidates, alpha, 0.0, ATOMS["unit"]), D)
+
+
+def place(part=0, first=0, n_terms=-(-M // 4)):
+    return worker_tasks.Place("test", part, first, n_terms, 4)
+
+
+ONE = place(n_terms=1)  # for parts of which only some signals count
+
+
+def assert_close(one, other):
+    assert one.fit == pytest.approx(other.fit, rel=1e-12)
+    np.testing.assert_allclose(one.P, other.P, atol=1e-12)
+    np.testing.assert_allclose(one.c, other.c, atol=1e-12)
+
+
+def streamed(signals, sizes=(3, 0, 14, 1, 6), unit=4.0, first=1):
+    """The same signals as chunks to be read, with one before them that is not theirs."""
+    X = signals.X if signals.observed is None else np.where(signals.observed, signals.X, np.nan)
+    rows = unit * np.vstack([np.zeros((first, N)), X.T])
+    pieces = np.split(rows, np.cumsum(sizes)[:-1])
+    chunks = [Chunk({"rows": (np.array, piece)}, "rows") for piece in pieces]
+    return Stream(chunks, first, X.shape[1], unit, signals.observed is not None)
+
+
+@pytest.mark.parametrize("kind_of_source", ["held", "streamed"])
+@pytest.mark.parametrize("kind", ["all", "some", "several times"])
+def test_sums_are_those_of_the_signals_in_memory(signals, kind, kind_of_source):
+    counts = {
+        "all": None,
+        "some": np.arange(M) % 3 > 0,
+        "several times": np.random.default_rng(2).integers(0, 4, M).astype(np.uint8),
+    }[kind]
+    whole = signals if counts is None else signals.take(np.repeat(np.arange(M), counts))
+    local, one, two = LocalSignals(whole), recipe(1), recipe(2, seed=1)
+    codes, moments = local.code(one.objective, one.D, local.silence(2 * N), None)
+    source = signals if kind_of_source == "held" else streamed(signals)
+    given = source, counts, place() if counts is None else ONE
+    assert_close(worker_tasks.code_part(*given, [one], None, [1]).value, moments)
+    discount, above = local.discount(one.D, codes, 0.05)
+    assert worker_tasks.above_part(*given, [one], [1]).value == pytest.approx(above, rel=1e-12)
+    _, following = local.code(two.objective, two.D, codes, discount)
+    assert_close(worker_tasks.code_part(*given, [two, one], 1, [1, 2]).value, following)
+    expected = local.moments(one.objective, one.D, codes)
+    assert_close(worker_tasks.moments_of_part(*given, [one], [1, 2]).value, expected)
+    gram = whole.X @ whole.X.T
+    np.testing.assert_allclose(worker_tasks.gram_of_part(*given).value, gram, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind_of_source", ["held", "streamed"])
+def test_codes_that_are_lost_are_found_again(signals, kind_of_source):
+    one, two = recipe(1), recipe(2, seed=1)
+    given = signals if kind_of_source == "held" else streamed(signals), None, place()
+    worker_tasks.code_part(*given, [one], None, [1])
+    expected = worker_tasks.code_part(*given, [two, one], 1, [1, 2]).value
+    worker_tasks.forget("test")
+    assert_close(worker_tasks.code_part(*given, [two, one], 1, [1, 2]).value, expected)
+    worker_tasks.forget("test")
+    again = worker_tasks.moments_of_part(*given, [two, one], [1, 2]).value
+    worker_tasks.code_part(*given, [two, one], None, [1, 2])
+    assert_close(worker_tasks.moments_of_part(*given, [two, one], [1, 2]).value, again)
+
+
+def test_signals_that_are_read_give_the_bits_of_those_held(signals):
+    one, two = recipe(1), recipe(2, seed=1)
+    sums = []
+    for source in (signals, streamed(signals)):
+        worker_tasks.code_part(source, None, place(), [one], None, [1])
+        sums.append(worker_tasks.code_part(source, None, place(), [two, one], 1, [1, 2]).value)
+        worker_tasks.forget("test")
+    assert (sums[0].fit, sums[0].P.tobytes()) == (sums[1].fit, sums[1].P.tobytes())
+
+
+def test_chunks_that_lost_signals_are_an_error(signals):
+    stream = streamed(signals)
+    short = replace(stream, chunks=stream.chunks[:-1])
+    with pytest.raises(ValueError, match="6 signals less"):
+        worker_tasks.code_part(short, None, place(), [recipe(1)], None, [1])
+    assert codes.kept() == {}
+
+
+@pytest.mark.parametrize("kind_of_source", ["held", "streamed"])
+def test_only_codes_that_may_be_asked_for_are_kept(signals, kind_of_source, tmp_path, monkeypatch):
+    monkeypatch.setattr(codes, "_local_folder", lambda: str(tmp_path))
+    source = signals if kind_of_source == "held" else streamed(signals)
+    for number, live in [(1, []), (2, [1]), (3, [2])]:
+        worker_tasks.code_part(source, None, place(), [recipe(number)], None, live)
+    assert codes.kept() == {("test", 0): [2, 3]}
+    written = ["0-2.codes", "0-3.codes"] if kind_of_source == "streamed" else []
+    assert sorted(file.name for file in tmp_path.rglob("*.*")) == written
+    worker_tasks.forget("test")
+    assert codes.kept() == {}
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_files_that_someone_removed_are_codes_that_are_lost(signals, tmp_path, monkeypatch):
+    monkeypatch.setattr(codes, "_local_folder", lambda: str(tmp_path))
+    given, one, two = (streamed(signals), None, place()), recipe(1), recipe(2, seed=1)
+    worker_tasks.code_part(*given, [one], None, [1])
+    expected = worker_tasks.code_part(*given, [two, one], 1, [1, 2]).value
+    for file in tmp_path.rglob("*.codes"):
+        file.unlink()
+    assert_close(worker_tasks.code_part(*given, [two, one], 1, [1, 2]).value, expected)
+
+
+def test_a_part_in_which_nothing_counts(signals):
+    none = np.zeros(M, dtype=bool)
+    moments = worker_tasks.code_part(signals, none, ONE, [recipe(1)], None, [1]).value
+    assert moments.fit == 0.0
+    assert not moments.P.any()
+    assert worker_tasks.above_part(signals, none, ONE, [recipe(1)], [1]).value == 0.0
+
+
+def test_facts_do_not_depend_on_the_chunks(rng):
+    X = rng.normal(size=(40, 5)) * 10.0 ** rng.integers(-150, 150, (40, 1)).astype(float)
+    X[rng.random(X.shape) < 0.2] = np.nan
+    whole = worker_tasks.facts_of(X)
+    parts = worker_tasks.add(
+        [worker_tasks.facts_of(X[:7]), worker_tasks.facts_of(X[7:8]), worker_tasks.facts_of(X[8:])]
+    )
+    assert (whole.n_signals, whole.top, whole.checksum) == (40, parts.top, parts.checksum)
+    assert whole.squares == pytest.approx(parts.squares, rel=1e-12)
+    assert np.array_equal(whole.n_observed, parts.n_observed)
+    assert worker_tasks.facts_of(X[:, ::-1]).checksum != whole.checksum
+    assert worker_tasks.facts_of(np.array([[np.inf, 1.0]])).n_infinite == 1
+
+
+@pytest.mark.parametrize("missing", [False, True])
+def test_some_signals_of_a_part(signals, rng, missing):
+    X = np.where(rng.random(signals.X.shape) < 0.2 * missing, np.nan, signals.X)
+    part = Signals.from_missing(X)
+    which = np.array([0, 3, 4, 11, M - 1])
+    some = worker_tasks.some_of_part(part, place(0, 0), which)
+    assert np.array_equal(some.X, part.X[:, which])
+    assert (some.observed is not None) == missing
+    if missing:
+        assert np.array_equal(some.observed, part.observed[:, which])
+
+
+def test_parts_give_the_bits_of_the_signals_in_memory(signals):
+    one, two, local = recipe(1), recipe(2, seed=1), LocalSignals(signals)
+    found, first = local.code(one.objective, one.D, local.silence(2 * N), None)
+    discount, above = local.discount(one.D, found, 0.05)
+    _, second = local.code(two.objective, two.D, found, discount)
+    begins = [0, 4, 16]
+    places = [place(k, begin // 4) for k, begin in enumerate(begins)]
+    pieces = [signals.take(slice(a, b)) for a, b in zip(begins, [4, 16, M], strict=True)]
+    for recipes, start, expected in (([one], None, first), ([two, one], 1, second)):
+        sums = worker_tasks.join(
+            [
+                worker_tasks.code_part(piece, None, at, recipes, start, [1, 2])
+                for piece, at in zip(pieces, places, strict=True)
+            ]
+        ).value
+        assert (sums.fit, sums.P.tobytes(), sums.c.tobytes()) == (
+            expected.fit,
+            expected.P.tobytes(),
+            expected.c.tobytes(),
+        )
+    parts = [
+        worker_tasks.above_part(piece, None, at, [one], [1, 2])
+        for piece, at in zip(pieces, places, strict=True)
+    ]
+    assert worker_tasks.join(parts).value == above
+
+
+def test_the_parts_together_are_the_whole(signals):
+    halves = [signals.take(slice(0, 9)), streamed(signals.take(slice(9, M)), (3, 12))]
+    again = worker_tasks.on_whole(lambda found, name: (found, name), halves, "x")
+    assert again[1] == "x"
+    assert again[0].X.tobytes() == signals.X.tobytes()
+    assert (again[0].observed is None) == (signals.observed is None)

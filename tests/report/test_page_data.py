@@ -1,0 +1,91 @@
+"""The numbers behind the page, against slower ways to the same."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from heatgraph import Graph
+from heatgraph.datasets import make_graph
+from heatgraph.report.page_data import by_community, heaviest
+from heatgraph.report.shown_signals import diffuse, evenly, explained, reach, show_signals
+
+
+@given(st.integers(2, 12), st.data())
+def test_pieces_at_every_cut(n, data):
+    pairs = [(i, j) for i in range(n) for j in range(i + 1, n)]
+    chosen = data.draw(st.lists(st.sampled_from(pairs), unique=True, max_size=30))
+    weights = data.draw(
+        st.lists(st.floats(0.1, 9.0), min_size=len(chosen), max_size=len(chosen), unique=True)
+    )
+    graph = Graph(chosen, weights, n_nodes=n)
+    edges = heaviest(graph, graph)
+    for k in range(graph.n_edges + 1):
+        rest = Graph(edges.pairs[len(edges.pairs) - k :], np.ones(k), n_nodes=n)
+        assert n - np.count_nonzero(edges.merges <= k) == rest.n_components()
+
+
+def test_the_learned_cut_is_a_suffix(rng):
+    learned = make_graph("er", 12, 0)
+    learned = Graph(learned.edges, rng.uniform(size=learned.n_edges), n_nodes=12)
+    graph = learned.cut(n_edges=7)
+    edges = heaviest(graph, learned)
+    assert edges.kept == 7
+    assert {*map(tuple, edges.pairs[-7:].tolist())} == {*map(tuple, graph.edges.tolist())}
+    assert np.all(np.diff(edges.weights) >= 0)
+    few = heaviest(graph, learned, at_most=5)
+    assert (len(few.pairs), few.kept, few.n_learned) == (5, 5, learned.n_edges)
+
+
+def test_confidence_goes_with_its_edge():
+    learned = Graph([(0, 1), (1, 2), (0, 2)], [3.0, 1.0, 2.0])
+    graph = Graph([(0, 1), (0, 2)], [3.0, 2.0], confidence=[0.9, 0.4])
+    edges = heaviest(graph, learned)
+    assert edges.pairs.tolist() == [[1, 2], [0, 2], [0, 1]]
+    assert np.array_equal(edges.confidence, [np.nan, 0.4, 0.9], equal_nan=True)
+
+
+def test_communities_stand_together():
+    parts = [(i, j) for k in (0, 5) for i in range(k, k + 5) for j in range(i + 1, k + 5)]
+    shuffled = np.random.default_rng(0).permutation(10)
+    graph = Graph(shuffled[np.array([*parts, (0, 5)])], np.ones(len(parts) + 1))
+    rank, borders = by_community(graph)
+    assert sorted(rank) == list(range(10))
+    assert borders.tolist() == [5, 10]
+    assert len({rank[k] < 5 for k in shuffled[:5]}) == 1
+
+
+def test_diffusion_is_the_same_without_the_matrix(rng, monkeypatch):
+    graph = make_graph("community", 24, 0).scaled(24)
+    H = rng.standard_normal((3, 2, 24))
+    dense = diffuse(graph, np.array([1.0, 3.0]), H)
+    curves = reach(graph, graph, np.array([1.0, 3.0]))
+    monkeypatch.setattr("heatgraph.report.shown_signals.MAX_DENSE", 0)
+    assert np.allclose(diffuse(graph, np.array([1.0, 3.0]), H), dense)
+    for one, other in zip(curves, reach(graph, graph, np.array([1.0, 3.0])), strict=True):
+        assert np.allclose(one, other)
+
+
+def test_heat_reaches_less_far_away():
+    (curve,) = reach(make_graph("ring", 9), make_graph("ring", 9).scaled(9), np.array([1.0]))
+    assert curve[:, 0].tolist() == [0, 1, 2, 3, 4]
+    assert np.all(np.diff(curve[:, 2]) < 0)
+    # Every node has one at distance 0 and two at each other: what was released is all there.
+    assert curve[0, 2] + 2 * curve[1:, 2].sum() == pytest.approx(1.0)
+
+
+def test_explained_counts_what_was_observed():
+    values = np.array([[3.0, np.nan, 4.0], [0.0, 0.0, 0.0]])
+    fit = np.array([[3.0, 99.0, 1.0], [0.0, 0.0, 0.0]])
+    assert np.allclose(explained(values, fit), [1.0 - 9.0 / 25.0, 0.0])
+
+
+def test_many_signals_are_thinned_evenly(make_model, monkeypatch):
+    assert evenly(5, 9).tolist() == [0, 1, 2, 3, 4]
+    assert evenly(101, 3).tolist() == [0, 50, 100]
+    graph = make_graph("ring", 6)
+    monkeypatch.setattr("heatgraph.report.shown_signals.MAX_VALUES", 30)
+    shown = show_signals(make_model(graph, n_signals=21), graph, None, None, None)
+    assert shown.labels == ("signal 1", "signal 6", "signal 11", "signal 16", "signal 21")
+    assert shown.n_signals == 21
+    assert set(shown.sources[:, 0]) <= set(range(5))

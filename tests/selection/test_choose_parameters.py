@@ -1,0 +1,270 @@
+"""The choice of alpha, beta and the scales: its units, its folds, and what it rests on."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from heatgraph import LearnHeat
+from heatgraph.datasets import make_graph, make_heat_signals
+from heatgraph.graph.candidates import CandidateEdges
+from heatgraph.models.atoms import ATOMS
+from heatgraph.models.heat import HeatObjective, Signals
+from heatgraph.selection.choose_parameters import (
+    CODINGS,
+    MOST_STEPS,
+    STRETCHES,
+    Grid,
+    Point,
+    _fit_part,
+    _Search,
+    _split,
+    _Trial,
+    choose,
+    units_of,
+)
+from heatgraph.selection.folds import Folds, Split, make_folds
+from heatgraph.selection.masked_prediction import HiddenPart
+from heatgraph.solvers.checkpoint_protocol import FORGETFUL
+from heatgraph.solvers.result import Solution, Status
+from heatgraph.solvers.signal_model import PLAIN, SignalModel
+
+N, M = 8, 30
+
+
+@pytest.fixture(scope="module")
+def signals():
+    graph = make_graph("er", N, random_state=1, p=0.35)
+    X = make_heat_signals(graph, (2.0,), M, n_sources=1, noise_std=0.01, random_state=1)[0]
+    return Signals(np.ascontiguousarray(X.T))
+
+
+def search(signals, grid, seed=0, **options):
+    candidates = CandidateEdges.complete(signals.X.shape[0])
+    objective = HeatObjective(candidates, np.nan, np.nan, ATOMS["unit"])
+    w = np.full(candidates.n_edges, 0.5 * candidates.n_nodes / candidates.n_edges)
+    rng = np.random.default_rng(seed)
+    folds = make_folds(signals.X.T, rng=rng, ordered=False)
+    settings = {"penalty": "log", "learn_scales": True, "rng": rng}
+    return choose(objective, signals, w, grid, folds, **(settings | options))
+
+
+GRID = Grid((0.02, 0.1), (0.01, 0.001), (np.array([1.7]),))
+
+
+class TestUnits:
+    def test_are_those_of_a_typical_signal(self, rng):
+        X = rng.standard_normal((N, M))
+        alpha, beta = units_of(Signals(X))
+        assert alpha == pytest.approx(np.linalg.norm(X) / np.sqrt(M))
+        assert beta == pytest.approx(np.linalg.norm(X) ** 2 / N)
+
+    def test_scale_with_the_signals(self, rng):
+        X = rng.standard_normal((N, M))
+        one, other = units_of(Signals(X)), units_of(Signals(8.0 * X))
+        assert other == (8.0 * one[0], 64.0 * one[1])
+
+    def test_alpha_does_not_depend_on_how_many_signals_there_are(self, rng):
+        X = rng.standard_normal((N, M))
+        one, other = units_of(Signals(X)), units_of(Signals(np.hstack([X, X])))
+        assert other == pytest.approx((one[0], 2.0 * one[1]))
+
+
+class TestSplit:
+    def test_no_signal_is_on_both_sides(self, rng):
+        X = np.arange(1.0, 1.0 + N * M).reshape(N, M)
+        held = np.array([3, 8, 20])
+        rest = np.setdiff1d(np.arange(M), held)
+        part = _split(Signals(X), rest, held, rng)
+        hidden = part.held_out
+        assert part.share == (M - 3) / M
+        assert np.array_equal(part.training.X, X[:, rest])
+        assert np.array_equal(hidden.visible.X + hidden.truth, np.tile(X[:, held], hidden.n_turns))
+        assert np.array_equal(hidden.energy, np.square(X[:, held]).sum(axis=0))  # each entry once
+
+
+@pytest.fixture(scope="module")
+def choice(signals):
+    return search(signals, GRID)
+
+
+class TestChoose:
+    def test_what_is_chosen_is_in_the_table(self, choice):
+        columns = {"n_scales", "alpha", "beta", "missed", "standard_error", "n_edges", "scale1"}
+        assert set(choice.table) == columns
+        row = choice.table[
+            (choice.table["alpha"] == choice.alpha) & (choice.table["beta"] == choice.beta)
+        ].squeeze()
+        assert row["missed"] == choice.missed
+        assert row["standard_error"] == choice.standard_error
+        assert choice.missed <= choice.table["missed"].min() + 0.2
+        assert choice.predicts
+
+    def test_other_processes_choose_the_same(self, signals, choice):
+        other = search(signals, GRID, n_jobs=2)
+        pd.testing.assert_frame_equal(other.table, choice.table, check_exact=True)
+
+    def test_progress_is_told_by_point(self, signals, choice):
+        told = []
+        search(signals, GRID, report=lambda done, of: told.append((done, of)))
+        assert [done for done, _ in told] == list(range(1, len(choice.table) + 1))
+        assert all(done < of for done, of in told)
+
+    def test_missing_entries_are_not_predicted(self, signals, rng):
+        X = np.where(rng.random(signals.X.shape) < 0.2, np.nan, signals.X)
+        choice = search(Signals.from_missing(X), GRID)
+        assert 0.0 < choice.missed < 1.0
+        assert choice.held_out.predicted > 0.0
+
+    def test_two_signals_are_enough(self, signals):
+        assert np.isfinite(search(signals.take(np.array([0, 1])), GRID).missed)
+
+    def test_a_fold_of_zeros_has_nothing_to_predict(self, signals):
+        X = np.zeros_like(signals.X)
+        X[:, 5] = signals.X[:, 5]
+        assert np.isfinite(search(Signals(X), GRID).table["missed"]).all()
+
+    def test_scales_are_stretched_where_that_predicts(self, signals):
+        grid = Grid(GRID.alphas, GRID.betas, GRID.starts, stretch=True)
+        choice = search(signals, grid)
+        table = choice.stretches
+        row = table[(table["coding"] == choice.coding) & (table["scale1"] == choice.scales[0])]
+        assert row["missed"].item() == choice.missed
+        assert set(table["stretch"]) <= set(STRETCHES)
+        assert set(table["coding"]) == set(CODINGS)
+        assert choice.w.sum() == pytest.approx(0.5 * N)
+
+    def test_what_was_given_stays(self, signals):
+        choice = search(signals, Grid((0.05,), (0.003,), GRID.starts, stretch=True))
+        assert (choice.alpha, choice.beta) == (0.05, 0.003)
+        assert len(choice.table) == 1
+        assert not any(name.endswith(("alpha", "beta")) for name in choice.ends)
+
+
+class Scripted(_Search):
+    """A search whose errors are given, per point and signal, in place of fits."""
+
+    def __init__(self, grid, errors):
+        hidden = np.ones((2, 4), dtype=bool)
+        part = HiddenPart(
+            Signals(np.zeros((2, 4)), ~hidden), np.sqrt(0.5) * np.ones((2, 4)), hidden
+        )
+        self.script, self.asked = errors, []
+        folds = Folds([Split(np.arange(4), np.arange(4))] * 2)
+        objective = HeatObjective(CandidateEdges.complete(2), 0.0, 0.0, ATOMS["unit"])
+        super().__init__(
+            objective, [part] * 2, np.ones(1), grid, folds, "l1", True, 1, None, FORGETFUL, PLAIN
+        )
+
+    def _try(self, point, before, base):
+        if point in self.trials:
+            return
+        self.asked.append(point)
+        fit = Solution(np.ones(1), np.empty((1, 2, 0)), np.ones(1), np.ones(1), Status.CONVERGED, 0)
+        error = np.atleast_2d(self.script(point))
+        self.trials[point] = _Trial([fit, fit], [error[:, :4], error[:, 4:]])
+
+
+JITTER = np.array([0.1, -0.1, 0.05, -0.05, 0.02, -0.02, 0.1, -0.1])
+ONE = (np.array([1.0]),)
+
+
+class TestRule:
+    def test_a_smaller_alpha_has_to_be_better_by_an_error(self):
+        errors = {0.4: 0.6, 0.2: 0.3, 0.1: 0.299}
+        search = Scripted(
+            Grid((0.4, 0.2, 0.1), (1.0,), ONE), lambda p: errors[p.alpha] + JITTER * p.alpha
+        )
+        assert search.along_alpha().alpha == 0.2
+
+    def test_a_path_ends_where_it_gets_worse(self):
+        grid = Grid((0.4, 0.2, 0.1, 0.05), (1.0,), ONE)
+        search = Scripted(grid, lambda p: np.full(8, 0.3 + abs(np.log(p.alpha / 0.2))))
+        assert search.along_alpha().alpha == 0.2
+        assert [p.alpha for p in search.asked] == [0.4, 0.2, 0.1]
+
+    def test_beyond_the_largest_alpha_it_goes_on(self):
+        search = Scripted(Grid((0.4, 0.2), (1.0,), ONE), lambda p: np.full(8, 1.0 - p.alpha))
+        best = search.along_alpha()
+        assert best.alpha == 0.4 * 2.0**MOST_STEPS
+        assert "largest alpha" in search._ends(best)
+
+    def test_fewer_scales_where_more_add_nothing(self):
+        starts = (np.array([1.0]), np.array([1.0, 3.0]))
+        for gain, wanted in ((0.0, 0), (0.2, 1)):
+            search = Scripted(
+                Grid((0.1,), (1.0,), starts), lambda p, g=gain: 0.5 - g * p.start + JITTER
+            )
+            assert search.along_alpha().start == wanted
+
+    @pytest.mark.parametrize("wanted", [0.25, 0.5, 1.0, 4.0])
+    def test_beta_is_followed_either_way(self, wanted):
+        grid = Grid((0.1,), (1.0, 4.0, 0.5, 0.25), ONE)
+        search = Scripted(grid, lambda p: np.full(8, abs(np.log(p.beta / wanted))))
+        best = search.along_beta(search.along_alpha())
+        assert best.beta == wanted
+        assert ("smallest beta" in search._ends(best)) == (wanted == 0.25)
+        assert ("largest beta" in search._ends(best)) == (wanted == 4.0)
+
+    def test_the_least_stretch_within_an_error_of_the_best(self):
+        errors = dict(zip(STRETCHES[:5], (0.5, 0.31, 0.3, 0.4, 0.5), strict=True))
+
+        def script(p):
+            noisy = errors[p.stretch] + JITTER * (p.stretch == STRETCHES[1])
+            return np.stack([noisy + 0.1 * k for k in range(len(CODINGS))])
+
+        search = Scripted(Grid((0.1,), (1.0,), ONE, True), script)
+        best = search.along_stretch(Point(0, 0.1, 1.0), np.ones(1))
+        assert best.stretch == STRETCHES[1]
+        assert [p.stretch for p in search.asked] == list(STRETCHES[:4])
+
+
+class TestLevel:
+    LEVEL = np.linspace(-1.0, 2.0, N)[:, None]
+
+    def errors(self, signals, training=None, **model):
+        rng, held = np.random.default_rng(0), np.arange(10)
+        part = _split(signals, np.arange(10, M), held, rng)
+        if training is not None:
+            part = type(part)(training, part.held_out, part.share)
+        candidates = CandidateEdges.complete(N)
+        objective = HeatObjective(candidates, 0.05, 0.01, ATOMS["unit"])
+        w = np.full(candidates.n_edges, 0.5 * N / candidates.n_edges)
+        settings = (w, np.array([1.7]), "l1", True, (1.0, 0.5), SignalModel(**model))
+        return _fit_part(part, objective, None, *settings)[1], part
+
+    def test_hidden_entries_are_predicted_around_it(self, signals):
+        own, part = self.errors(signals, fit_intercept=True)
+        other, _ = self.errors(Signals(signals.X + self.LEVEL), fit_intercept=True)
+        assert other.sum(axis=1) == pytest.approx(own.sum(axis=1), rel=0.25)
+        assert own.sum(axis=1).min() < 0.3 * part.held_out.energy.sum()
+
+    def test_signals_held_out_have_no_part_in_it(self, signals):
+        """A training set with a level, and signals held out that have none: it predicts badly."""
+        own, part = self.errors(signals, fit_intercept=True)
+        shifted = Signals(part.training.X + self.LEVEL)
+        wrong, _ = self.errors(signals, shifted, fit_intercept=True)
+        assert (wrong.sum(axis=1) > 3.0 * own.sum(axis=1)).all()
+
+    def test_positive_sources_predict_with_positive_sources(self, signals):
+        up, part = self.errors(Signals(np.abs(signals.X)), positive=True)
+        assert (up.sum(axis=1) < part.held_out.energy.sum()).all()
+        # Of signals that no positive source explains nothing is predicted.
+        down, part = self.errors(Signals(-np.abs(signals.X)), positive=True)
+        assert down[0] == pytest.approx(part.held_out.energy)
+
+
+def test_an_interrupt_ends_the_choice(monkeypatch):
+    """The solver keeps the best of a fit that is stopped; the choice must not go on with it."""
+    X, _ = make_heat_signals(make_graph("ring", 6, 0), [2.0], 12, 1, random_state=0)
+    calls = []
+
+    def stop(*args, **kwargs):
+        calls.append(1)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("heatgraph.solvers.quasi_newton._step", stop)
+    with pytest.raises(KeyboardInterrupt):
+        LearnHeat(n_scales=1).fit(X)
+    assert len(calls) <= 4  # the first fit of the first path, and its rounds
