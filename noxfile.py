@@ -33,6 +33,7 @@ def lowest_versions() -> list[str]:
 
 
 def run_tests(session: nox.Session) -> None:
+    """Run the default tests, in as many processes as there are cores."""
     session.run("python", "-m", "pytest", "-n", "auto", *session.posargs)
 
 
@@ -54,7 +55,7 @@ def lowest(session: nox.Session) -> None:
 
 @nox.session(python=PYTHONS[:-1])
 def wheel(session: nox.Session) -> None:
-    """Build the wheel and the source archive, and test the installed wheel away from the sources."""
+    """Build a wheel from the source archive, and test it away from the sources."""
     session.install("build")
     where = Path(session.create_tmp()) / "dist"
     session.run("python", "-m", "build", "--outdir", str(where))
