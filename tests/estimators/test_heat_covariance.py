@@ -60,7 +60,9 @@ def model(signals):
 
 @pytest.fixture(scope="module")
 def two(signals):
-    return HeatCovariance(n_scales=2, **GIVEN).fit(signals)
+    """One scale made these signals."""
+    with pytest.warns(UserWarning, match="n_scales=2, but scales of the fit are equal"):
+        return HeatCovariance(n_scales=2, **GIVEN).fit(signals)
 
 
 def gaps(X, rng, share=0.2):
@@ -110,6 +112,7 @@ class TestContract:
         table = named.edge_statistics()
         assert set(table["source"]) <= set(NAMES)
 
+    @pytest.mark.filterwarnings("ignore:HeatCovariance. n_scales=2")  # one scale made the signals
     def test_set_output(self, frame):
         named = HeatCovariance(n_scales=2, **GIVEN).set_output(transform="pandas").fit(frame)
         out = named.transform(frame)
@@ -295,7 +298,7 @@ class TestInterrupt:
 class TestGaps:
     @pytest.mark.parametrize("intercept", [True, False])
     def test_end_where_the_observed_likelihood_does(self, intercept):
-        """EM against the likelihood of what was observed, maximised by scipy from there."""
+        """The likelihood of what was observed, maximised by scipy from there."""
         rng, n = np.random.default_rng(3), 4
         graph = make_graph("er", n, random_state=2, p=0.7)
         X, _ = make_heat_signals(graph, (1.0,), 150, n_sources=n, noise_std=0.3, random_state=3)
