@@ -48,6 +48,7 @@ def write_report(
     sources: Any = None,
     labels: Sequence[Any] | None = None,
     title: str = "A learned graph",
+    warnings: Sequence[str] = (),
 ) -> None:
     """Write a page that shows a model: one file of HTML, which needs no network to open.
 
@@ -73,6 +74,8 @@ def write_report(
         What each signal is called; the index of a data frame by default.
     title : str
         The heading.
+    warnings : sequence of str
+        What was warned of during the fit; it stands in a banner at the top of the page.
 
     Examples
     --------
@@ -87,7 +90,7 @@ def write_report(
     _need_bokeh()
     places = place(model if isinstance(model, Graph) else model.graph_, coordinates, outlines)
     content = gather(model, signals, sources, labels, places)
-    page = _page(model, content, title)
+    page = _page(model, content, title, warnings)
     with write_atomically(path, "w", newline="\n") as file:
         file.write(page)
 
@@ -101,7 +104,7 @@ def _need_bokeh() -> None:
         ) from None
 
 
-def _page(model: Any, content: Content, title: str) -> str:
+def _page(model: Any, content: Content, title: str, warnings: Sequence[str]) -> str:
     from bokeh.resources import INLINE
 
     library = next(iter(type(INLINE)(mode="inline", components=["bokeh"]).js_raw))
@@ -115,7 +118,7 @@ def _page(model: Any, content: Content, title: str) -> str:
         style=_part("report.css"),
         lead=text(page_text.lead(model, content)),
         story=paragraphs([told] if (told := page_text.story(content)) else [], "hint"),
-        cautions=paragraphs(page_text.cautions(model, content), "caution"),
+        cautions=paragraphs([*warnings, *page_text.cautions(model, content)], "caution"),
         graph_hint=text(_graph_hint(content)),
         signal_controls=_signal_controls(content),
         matrix_hint=_matrix_hint(content),
