@@ -204,6 +204,9 @@ def learn(
             voice.note("; ".join([*table.notes, *task.notes]) + ".")
             _check_complete(method, table)
             task = task.with_candidates(_candidates(candidates, table))
+            going_on = [path for path in task.checkpoints if path.exists()]
+            if going_on:
+                voice.note(f"Going on from {', '.join(map(str, going_on))}.")
             fitted = fit(task, table, voice)
             write_fit(folder, fitted, table, voice)
             if report and isinstance(table, SignalTable):
