@@ -268,13 +268,13 @@ def test_gaps_on_dask_are_left_to_the_sparse_model(quick):
 class TestComparison:
     def test_a_tie_is_the_gaussian_models(self):
         same = np.array([1.0, 2.0])
-        assert ModelComparison.of(same, same, np.array([4.0, 4.0])).kept == "gaussian"
+        assert ModelComparison.of(same, same, same, np.array([4.0, 4.0])).kept == "gaussian"
 
     def test_the_difference_is_paired(self):
         rng = np.random.default_rng(0)
         total = np.full(50, 10.0)
         common = rng.exponential(size=50)
-        found = ModelComparison.of(common, common + 0.1, total)
+        found = ModelComparison.of(common, common + 0.1, common, total)
         assert found.difference == pytest.approx(0.01)
         assert found.difference_error == pytest.approx(0.0, abs=1e-12)
         assert found.gaussian_error > 0.005

@@ -13,17 +13,14 @@ from sklearn.impute import KNNImputer
 from heatgraph.baselines import (
     DiffusionPolytope,
     GeneralizedLaplacian,
+    GraphicalLassoGraph,
     HeatFilter,
     LakeTenenbaum,
-    neighbour_graph,
-)
-from heatgraph.estimators import (
-    GraphicalLassoGraph,
-    HeatCovariance,
-    LearnHeat,
     SmoothGraph,
     SpectralTemplates,
+    neighbour_graph,
 )
+from heatgraph.estimators import HeatCovariance, LearnHeat
 from heatgraph.estimators.no_graph import NodeMeans, ShrunkCovariance
 
 __all__ = ["GRAPH_ONLY", "METHODS", "NO_GRAPH", "NodeMeans", "chosen_methods"]
