@@ -480,9 +480,9 @@ def _decode_scores(name: str, kind: type[Any], numbers: Any) -> Any:
     if numbers is None:
         return None
     known = {part.name for part in fields(kind)}
-    needed = {part.name for part in fields(kind) if part.default is MISSING}
-    if not isinstance(numbers, dict) or not needed <= set(numbers) <= known:
-        raise ValueError(f"its {name} does not hold {', '.join(sorted(needed))}")
+    needed = [part.name for part in fields(kind) if part.default is MISSING]
+    if not isinstance(numbers, dict) or not set(needed) <= set(numbers) <= known:
+        raise ValueError(f"its {name} does not hold {', '.join(needed)}")
     return kind(**{key: _read_number(f"{name}_", numbers[key], float) for key in numbers})
 
 
