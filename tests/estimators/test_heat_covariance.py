@@ -521,9 +521,18 @@ class TestGraph:
         assert len(own) == model.graph_.n_edges
         assert len(every) == N * (N - 1) // 2
         np.testing.assert_allclose(1.0 - own["p_value"], model.graph_.confidence, atol=1e-6)
-        assert own["weight"].sum() == pytest.approx(N / 2.0)
+        assert every["weight"].sum() == pytest.approx(N / 2.0)
         with pytest.raises(ValueError, match="pairs"):
             model.edge_statistics("some")
+
+    def test_an_edge_that_the_graph_lacks_does_not_bias_the_others(self, truth):
+        X, _ = make_heat_signals(truth, (1.5,), 1500, n_sources=N, noise_std=0.05, random_state=1)
+        few = HeatCovariance(n_edges=truth.n_edges - 2, **GIVEN).fit(X)
+        table = few.edge_statistics("all")
+        w = np.asarray(truth.adjacency()[table["source"], table["target"]]).ravel()
+        assert (table["standard_error"].notna() >= (w > 0.0)).all()
+        z = (table["weight"] - w)[w > 0.0] / table["standard_error"][w > 0.0]
+        assert np.abs(z).max() < 4.0
 
 
 class TestModel:

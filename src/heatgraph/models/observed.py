@@ -167,4 +167,5 @@ class ObservedPoint:
         if isinstance(whole, InformationProducts):
             return InformationProducts(self, some)
         root = np.sqrt(self.problem.shares[some])
-        return whole * np.outer(root, root)
+        part: Array = whole * np.outer(root, root)
+        return part
