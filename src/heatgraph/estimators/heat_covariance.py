@@ -116,10 +116,12 @@ class HeatCovariance(GaussianModelMixin, HiddenScoreMixin, ReportMixin, Empirica
         There is nothing random in a fit; :meth:`sample` takes a seed of its own.
     verbose : int
         1 shows a progress bar.
-    kernel : {"heat", "tikhonov", "matern"} or an object
-        What takes the place of :math:`e^{-\tau\lambda}`: ``1 / (1 + tau lam)``,
-        ``(1 + tau lam)^-2``, or any object with ``value``, ``slope`` and ``slope_in_tau`` of
-        ``(lam, tau)`` (see :mod:`heatgraph.kernels.spectral`).
+    kernel : {"heat", "diffusion-plus-identity", "tikhonov", "matern", "wave"} or an object
+        What takes the place of :math:`e^{-\tau\lambda}`: ``(1 + exp(-tau lam)) / 2``,
+        ``1 / (1 + tau lam)``, ``(1 + tau lam)^-2``, ``cos(sqrt(tau lam))``, or any object with
+        ``value``, ``slope`` and ``slope_in_tau`` of ``(lam, tau)`` (see
+        :mod:`heatgraph.kernels.spectral`).  Waves are told from their covariance as long
+        as ``tau lam`` is below ``(pi / 2)^2``, where the cosine changes its sign.
     cv : int or splitter, optional
         How signals are held out where shrinkage and penalty are chosen: the number of folds, 3
         unless given, contiguous, with a gap where consecutive rows are correlated; or a splitter
@@ -323,7 +325,7 @@ class HeatCovariance(GaussianModelMixin, HiddenScoreMixin, ReportMixin, Empirica
             belongs = fingerprint(self, content, names)
         path = None if content is None else self.checkpoint
         n_jobs = n_threads(self.n_jobs)
-        watched = watch_fit(self.verbose, monitor)
+        watched = watch_fit(self.verbose, monitor, tol=self.tol)
         with kept_in(path, belongs) as keeper, watched as watch, bounded_blas(self.n_features_in_):
             check_range(signals.unit)
             candidates = resolve_candidates(self.candidates, signals.rows, names)
