@@ -196,8 +196,10 @@ def kept(path: Path, results: dict[str, Any]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(results, indent=1) + "\n")
     parts = [f"{key}: {value}" for key, value in results["about"].items()]
-    parts.append("\n" + recovered_table(results["six problems"]))
-    parts += ["\n" + as_table(results[key]) for key in TABLES if results.get(key)]
+    tables = {"six problems": recovered_table(results["six problems"])}
+    tables |= {key: as_table(results[key]) for key in TABLES if results.get(key)}
+    for key, table in tables.items():
+        parts.append(f"\n[{key}]\n\n{table}\n\n[end of {key}]")
     path.with_suffix(".txt").write_text("\n".join(parts) + "\n")
 
 
@@ -206,25 +208,26 @@ def main() -> None:
     names = [name for name in METHODS if name not in NO_GRAPH]
     parser.add_argument("--graphs", type=int, default=5, help="graphs of each kind")
     parser.add_argument("--methods", nargs="*", choices=names, help="only these, others are kept")
+    parser.add_argument("--tables", nargs="*", choices=list(TABLES), help="only these, likewise")
     parser.add_argument("--output", type=Path, default=OUTPUT, help="the .json file")
     given = parser.parse_args()
     warnings.simplefilter("ignore")
     about = {"graphs of each kind": given.graphs, "first seed": FIRST_SEED}
     about |= {"heatgraph": version("heatgraph"), "scikit-learn": version("scikit-learn")}
     results: dict[str, Any] = {"about": about, "six problems": []}
-    if given.methods is not None and given.output.exists():
+    some = given.methods is not None or given.tables is not None
+    if some and given.output.exists():
         results = json.loads(given.output.read_text()) | {"about": about}
-    for name in names if given.methods is None else given.methods:
+    for name in names if not some else given.methods or ():
         rows = {row["method"]: row for row in results["six problems"]}
         rows[name] = recovered(name, given.graphs)
         results["six problems"] = [rows[known] for known in names if known in rows]
         kept(given.output, results)
         print(recovered_table([rows[name]]).splitlines()[-1], flush=True)
-    if given.methods is None:
-        for key, run in TABLES.items():
-            results[key] = run(given.graphs)
-            kept(given.output, results)
-            print(as_table(results[key]), flush=True)
+    for key in TABLES if given.tables is None and given.methods is None else given.tables or ():
+        results[key] = TABLES[key](given.graphs)
+        kept(given.output, results)
+        print(as_table(results[key]), flush=True)
 
 
 TABLES: dict[str, Callable[[int], list[dict[str, Any]]]] = {
