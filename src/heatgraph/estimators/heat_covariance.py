@@ -328,7 +328,7 @@ class HeatCovariance(GaussianModelMixin, HiddenScoreMixin, ReportMixin, Empirica
             belongs = fingerprint(self, content, names)
         path = None if content is None else self.checkpoint
         n_jobs = n_threads(self.n_jobs)
-        watched = watch_fit(self.verbose, monitor)
+        watched = watch_fit(self.verbose, monitor, tol=self.tol)
         with kept_in(path, belongs) as keeper, watched as watch, bounded_blas(self.n_features_in_):
             check_range(signals.unit)
             candidates = resolve_candidates(self.candidates, signals.rows, names)

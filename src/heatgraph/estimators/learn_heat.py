@@ -307,7 +307,7 @@ class LearnHeat(HiddenScoreMixin, ReportMixin, TransformerMixin, BaseEstimator):
             free = isinstance(self.beta, str)
             threads = bounded_blas(self.n_features_in_, parameters.n_jobs)
             with kept_in(self.checkpoint, belongs) as keeper, threads:
-                with watch_fit(self.verbose, monitor, given.unit * given.unit) as watch:
+                with watch_fit(self.verbose, monitor, given.unit * given.unit, self.tol) as watch:
                     fit = fit_heat(
                         parameters,
                         watch.step,
