@@ -13,6 +13,7 @@ from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from heatgraph.errors import ParameterError
 from heatgraph.estimators.checkpoint import fingerprint, kept_in
 from heatgraph.estimators.fit_warnings import warn_of_fit
 from heatgraph.estimators.fitted_graph import CUT, store_graph, warn_of_status
@@ -25,6 +26,7 @@ from heatgraph.estimators.parameters import PENALTY_OF, HeatParameters, n_thread
 from heatgraph.estimators.progress import watch_fit
 from heatgraph.estimators.reporting import ReportMixin
 from heatgraph.estimators.sources import SourceCodes
+from heatgraph.estimators.time_series import with_epochs
 from heatgraph.estimators.validation import (
     check_choice,
     check_number,
@@ -277,15 +279,18 @@ class LearnHeat(HiddenScoreMixin, ReportMixin, TransformerMixin, BaseEstimator):
         X : array-like or data frame (n_signals, n_nodes), of NumPy, pandas or Dask
             NaN marks an entry that was not observed.  The columns of a data frame name the nodes.
             Signals of a Dask collection stay in their chunks, with the workers of the client that
-            is there; the result is that of the same signals in memory.
+            is there; the result is that of the same signals in memory.  Time series in epochs,
+            (n_epochs, n_times, n_nodes), are read by :func:`time_series`.
         y : ignored
         groups : array-like (n_signals,), optional
-            Signals of one group are held out together where parameters are chosen.
+            Signals of one group are held out together where parameters are chosen; epochs are
+            groups unless others are given.
         monitor : callable, optional
             Called with a :class:`~heatgraph.solvers.result.Progress` after every iteration; a
             KeyboardInterrupt from it, or Ctrl-C, ends the fit with the best so far.  (While the
             parameters are still being chosen there is nothing to keep, and it is raised.)
         """
+        X, groups = with_epochs(X, groups)
         with take_in(self, X) as given:
             belongs = {}
             if self.checkpoint is not None:
@@ -516,7 +521,7 @@ class LearnHeat(HiddenScoreMixin, ReportMixin, TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         around = check_signals(self, X, reset=False) - self.location_
         if np.isnan(around).all():
-            raise ValueError("X: no entry was observed, so there is nothing to predict.")
+            raise ParameterError("X", ": no entry was observed, so there is nothing to predict.")
         unit = unit_of(around)
         part = hide_entries(
             Signals.from_missing(around.T / unit), HIDDEN_SHARE, np.random.default_rng(0)
