@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
+from heatgraph.errors import ParameterError
 from heatgraph.estimators.validation import Names, check_number
 from heatgraph.graph import CandidateEdges, Graph
 from heatgraph.solvers.result import Monitor, Progress, Status
@@ -28,9 +29,9 @@ def check_n_edges(n_edges: Any, candidates: CandidateEdges) -> int | None:
         return None
     wanted = int(check_number("n_edges", n_edges, minimum=1, integer=True))
     if wanted > candidates.n_edges:
-        raise ValueError(
-            f"n_edges must be at most the {candidates.n_edges} pairs that may be edges, got "
-            f"{wanted}."
+        raise ParameterError(
+            "n_edges",
+            f"must be at most the {candidates.n_edges} pairs that may be edges, got {wanted}.",
         )
     return wanted
 

@@ -13,6 +13,7 @@ from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from heatgraph.errors import ParameterError
 from heatgraph.estimators.checkpoint import fingerprint, kept_in
 from heatgraph.estimators.fit_warnings import warn_of_fit
 from heatgraph.estimators.fitted_graph import CUT, store_graph, warn_of_status
@@ -520,7 +521,7 @@ class LearnHeat(HiddenScoreMixin, ReportMixin, TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         around = check_signals(self, X, reset=False) - self.location_
         if np.isnan(around).all():
-            raise ValueError("X: no entry was observed, so there is nothing to predict.")
+            raise ParameterError("X", ": no entry was observed, so there is nothing to predict.")
         unit = unit_of(around)
         part = hide_entries(
             Signals.from_missing(around.T / unit), HIDDEN_SHARE, np.random.default_rng(0)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from heatgraph.distributed.signals import DaskSignals
+from heatgraph.errors import ParameterError
 from heatgraph.estimators.fitted_graph import check_n_edges
 from heatgraph.estimators.validation import (
     Names,
@@ -257,8 +258,8 @@ def _check_not_silent(estimator: Any, X: Array | DaskSignals) -> None:
         nothing = not isinstance(X, DaskSignals) and bool(np.isnan(X).all())
         level = "the mean of its node" if estimator.fit_intercept else "zero"
         seen = "no entry was observed" if nothing else f"every observed entry is {level}"
-        raise ValueError(
-            f"X holds no signal: {seen}. A graph can only be learned from signals that vary."
+        raise ParameterError(
+            "X", f"holds no signal: {seen}. A graph can only be learned from signals that vary."
         )
 
 
@@ -281,8 +282,8 @@ def _check_model(model: SignalModel, solver: str, signals: Signals | DaskSignals
 
 def _check_paper(atoms: str, penalty: str, signals: Signals | DaskSignals) -> None:
     if atoms != "raw" or penalty == "log":
-        raise ValueError(
-            'solver="paper" has the paper\'s penalty only; set atoms="raw" (and penalty="l1").'
+        raise ParameterError(
+            "atoms", 'must be "raw", and penalty "l1", where solver is "paper": it has no other.'
         )
     if isinstance(signals, Signals) and signals.observed is not None:
         raise ValueError(
@@ -312,13 +313,13 @@ def _generator(random_state: Any) -> np.random.Generator:
     if random_state is None or isinstance(random_state, (int, np.integer)):
         seed = 0 if random_state is None else int(random_state)
         if seed < 0:
-            raise ValueError(f"random_state must be an integer >= 0, got {seed}.")
+            raise ParameterError("random_state", f"must be an integer >= 0, got {seed}.")
         return np.random.default_rng(seed)
     try:
         return np.random.default_rng(check_random_state(random_state).randint(2**31))
     except ValueError:
-        raise ValueError(
-            f"random_state must be an integer >= 0, a Generator or None, got {random_state!r}."
+        raise ParameterError(
+            "random_state", f"must be an integer >= 0, a Generator or None, got {random_state!r}."
         ) from None
 
 
@@ -328,9 +329,9 @@ def edge_count(n_edges: Any, n_nodes: int) -> int | None:
         return cast("int | None", n_edges)
     written = re.fullmatch(r"(\d+(?:\.\d+)?)\s*N", n_edges.strip())
     if written is None:
-        raise ValueError(
-            f'n_edges must be a number of edges, or a multiple of the nodes as "4N", got '
-            f"{n_edges!r}."
+        raise ParameterError(
+            "n_edges",
+            f'must be a number of edges, or a multiple of the nodes as "4N", got {n_edges!r}.',
         )
     return max(1, round(float(written[1]) * n_nodes))
 
@@ -339,9 +340,10 @@ def _scales(estimator: Any) -> tuple[Array, ...]:
     """The scales to start from; several vectors where their number is to be chosen."""
     if isinstance(estimator.n_scales, str):
         if estimator.n_scales != "auto" or estimator.scales is not None:
-            raise ValueError(
-                'n_scales must be an integer >= 1, or "auto" where no scales are given, got '
-                f"{estimator.n_scales!r}."
+            raise ParameterError(
+                "n_scales",
+                'must be an integer >= 1, or "auto" where no scales are given, got '
+                f"{estimator.n_scales!r}.",
             )
         _check_learned(estimator)
         return tuple(first_scales(S) for S in range(1, MOST_SCALES + 1))
@@ -354,12 +356,12 @@ def _scales(estimator: Any) -> tuple[Array, ...]:
     except (TypeError, ValueError):
         tau = np.array(np.nan)
     if tau.ndim != 1 or not tau.size or not np.all(np.isfinite(tau) & (tau >= 0.0)):
-        raise ValueError(
-            f"scales must be a sequence of finite numbers >= 0, got {estimator.scales!r}."
+        raise ParameterError(
+            "scales", f"must be a sequence of finite numbers >= 0, got {estimator.scales!r}."
         )
     if tau.size != S:
-        raise ValueError(
-            f"scales has {tau.size} values but n_scales is {S}; pass n_scales={tau.size}."
+        raise ParameterError(
+            "scales", f"has {tau.size} values but n_scales is {S}; pass n_scales={tau.size}."
         )
     return (tau,)
 
@@ -372,8 +374,8 @@ def first_scales(n: int) -> Array:
 
 def _check_learned(estimator: Any) -> None:
     if not estimator.learn_scales:
-        raise ValueError(
-            "learn_scales=False holds the scales, so scales must be given, e.g. scales=(2, 4)."
+        raise ParameterError(
+            "scales", "must be given to be held (learn_scales=False), e.g. (2, 4)."
         )
 
 
@@ -387,14 +389,14 @@ def _choices(
     for unit in units:  # one by one: the square of a unit may be out of range
         given /= unit
     if not np.isfinite(given):
-        raise ValueError(f'{name} = {value!r} is too large for signals so small; try "auto".')
+        raise ParameterError(name, f'= {value!r} is too large for signals so small; try "auto".')
     return (given,)
 
 
 def is_auto(name: str, value: Any) -> bool:
     """Whether a parameter is to be chosen; no other text will do."""
     if isinstance(value, str) and value != "auto":
-        raise ValueError(f'{name} must be a number >= 0 or "auto", got {value!r}.')
+        raise ParameterError(name, f'must be a number >= 0 or "auto", got {value!r}.')
     return isinstance(value, str)
 
 
@@ -418,7 +420,7 @@ def _from_graph(graph: Graph, candidates: CandidateEdges, names: Names, total: f
     W = graph.adjacency()
     w: Array = np.asarray(W[node[candidates.i], node[candidates.j]], dtype=np.float64).ravel()
     if w.sum() <= 0.0:
-        raise ValueError("init: no edge of the graph is among the candidates.")
+        raise ParameterError("init", ": no edge of the graph is among the candidates.")
     return _on_simplex(w, total)
 
 
@@ -432,5 +434,7 @@ def n_threads(n_jobs: int | None) -> int:
     from joblib import effective_n_jobs
 
     if n_jobs == 0 or (n_jobs is not None and not isinstance(n_jobs, (int, np.integer))):
-        raise ValueError(f"n_jobs must be None, a number of threads or -1 for all, got {n_jobs!r}.")
+        raise ParameterError(
+            "n_jobs", f"must be None, a number of threads or -1 for all, got {n_jobs!r}."
+        )
     return int(effective_n_jobs(n_jobs))
