@@ -115,7 +115,9 @@ def main(arguments: list[str] | None = None) -> int:
     result = {**about(given), "provenance": told, "summary": summary, "rows": rows, "cells": cells}
     (given.output / "real.json").write_text(json.dumps(result, indent=1) + "\n")
     # Not .md: the pages of the documentation include it.
-    tables = text + "\n" + real_report.summary_text(summary)
+    seeds = ", ".join(map(str, given.numbers))
+    when = f"Seeds {seeds} ({given.seeds}), at {result['commit'][:9]} on {result['date'][:10]}.\n"
+    tables = "\n".join([when, text, real_report.summary_text(summary)])
     (given.output / "real-tables.txt").write_text(tables + "\n")
     for name, figure in real_report.pictures(rows).items():
         figure.savefig(given.output / f"real-{name}.png", dpi=150)
