@@ -197,7 +197,7 @@ def _picture(rows: list[Row], title: str, value_of, log: bool = False) -> Figure
         ours = method == OURS
         style = {
             "color": INK if ours else COLOURS[k % len(COLOURS)],
-            "marker": "*" if ours else MARKS[k],
+            "marker": "*" if ours else MARKS[k % len(MARKS)],
             "markersize": 13 if ours else 6,
         }
         if dots:
