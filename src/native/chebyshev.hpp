@@ -6,7 +6,8 @@
 #pragma once
 
 #include <cstdint>
-#include <new>
+
+#include "vectors.hpp"
 
 namespace heatgraph {
 
@@ -41,21 +42,6 @@ inline void times_row(const Operator& A, const double* __restrict V, std::int64_
   }
   for (int l = 0; l < W; ++l) row[l] = sum[l];
 }
-
-// Rows of W doubles begin at multiples of 64 bytes, so that no load crosses a cache line.
-class AlignedArray {
- public:
-  explicit AlignedArray(std::int64_t size)
-      : data_(static_cast<double*>(::operator new(size * sizeof(double), kAlignment))) {}
-  ~AlignedArray() { ::operator delete(data_, kAlignment); }
-  AlignedArray(const AlignedArray&) = delete;
-  AlignedArray& operator=(const AlignedArray&) = delete;
-  double* data() { return data_; }
-
- private:
-  static constexpr std::align_val_t kAlignment{64};
-  double* data_;
-};
 
 // Memory that one block needs, allocated once for many blocks.
 template <int W>

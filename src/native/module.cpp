@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 #include "chebyshev.hpp"
+#include "lasso.hpp"
 
 namespace nb = nanobind;
 using namespace heatgraph;
@@ -17,6 +18,8 @@ using Longs = nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::dev
 using Ints = nb::ndarray<const std::int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Matrix = nb::ndarray<const double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using Blocks = nb::ndarray<const double, nb::ndim<3>, nb::c_contig, nb::device::cpu>;
+using Bools = nb::ndarray<const bool, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+using OutMatrix = nb::ndarray<double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using OutVector = nb::ndarray<double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using OutBlocks = nb::ndarray<double, nb::ndim<4>, nb::c_contig, nb::device::cpu>;
 
@@ -93,6 +96,39 @@ void quadratic(Longs indptr, Ints indices, Doubles values, Doubles diagonal, Lon
   }
 }
 
+// h and its report (value, duality gap), row by row, for rows of C; `a` has one row for all or each.
+// Where `observed` has columns, of the observed rows of D.
+template <bool Positive>
+void lasso_rows(Gram& gram, const Matrix& C, const Matrix& a, const Doubles& energy, double tol,
+                const Bools& observed, OutMatrix& h, OutMatrix& report) {
+  const Index K = C.shape(1), N = observed.shape(1);
+  Lasso<HEATGRAPH_WIDTH, Positive> lasso(K, gram);
+  for (Index m = 0; m < static_cast<Index>(C.shape(0)); ++m) {
+    if (N > 0) gram.observe(observed.data() + m * N);
+    const double* bounds = a.data() + (a.shape(0) > 1 ? m * K : 0);
+    const LassoEnd end =
+        lasso.solve(C.data() + m * K, bounds, energy(m), h.data() + m * K, tol);
+    report(m, 0) = end.value;
+    report(m, 1) = end.gap;
+  }
+}
+
+void lasso(Matrix G, Matrix C, Matrix a, Doubles energy, double tol, bool positive, Matrix D,
+           Bools observed, OutMatrix h, OutMatrix report) {
+  const std::size_t M = C.shape(0), K = C.shape(1);
+  require(G.shape(0) == K && G.shape(1) == K, "G must be (K, K)");
+  require(a.shape(1) == K && (a.shape(0) == 1 || a.shape(0) == M), "a must be (1 or M, K)");
+  require(energy.shape(0) == M, "one energy per signal");
+  require(h.shape(0) == M && h.shape(1) == K, "h must be (M, K)");
+  require(report.shape(0) == M && report.shape(1) == 2, "report must be (M, 2)");
+  require(observed.shape(0) == M && D.shape(0) == observed.shape(1) && D.shape(1) == K,
+          "D must be (N, K) and observed (M, N)");
+  nb::gil_scoped_release release;
+  const Index N = observed.shape(1);
+  Gram gram(K, G.data(), N, D.data());
+  (positive ? lasso_rows<true> : lasso_rows<false>)(gram, C, a, energy, tol, observed, h, report);
+}
+
 // The highest x86-64 level (1 to 4) that this processor has; 1 elsewhere.
 int processor_level() {
 #if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
@@ -116,6 +152,9 @@ NB_MODULE(HEATGRAPH_MODULE, m) {
   m.def("processor_level", &processor_level);
   m.def("apply", &apply, nb::arg("indptr"), nb::arg("indices"), nb::arg("values"),
         nb::arg("diagonal"), nb::arg("X"), nb::arg("C"), nb::arg("out").noconvert());
+  m.def("lasso", &lasso, nb::arg("G"), nb::arg("C"), nb::arg("a"), nb::arg("energy"),
+        nb::arg("tol"), nb::arg("positive"), nb::arg("D"), nb::arg("observed"),
+        nb::arg("h").noconvert(), nb::arg("report").noconvert());
   m.def("quadratic", &quadratic, nb::arg("indptr"), nb::arg("indices"), nb::arg("values"),
         nb::arg("diagonal"), nb::arg("pair_indptr"), nb::arg("ends"), nb::arg("number"),
         nb::arg("X"), nb::arg("C"), nb::arg("signs"), nb::arg("moments").noconvert(),

@@ -11,7 +11,7 @@ from __future__ import annotations
 from importlib import import_module
 from types import ModuleType
 
-__all__ = ["LEVEL", "TERMS", "WIDTH", "apply", "levels", "quadratic"]
+__all__ = ["LEVEL", "TERMS", "WIDTH", "apply", "lasso", "levels", "quadratic"]
 
 MISSING = (
     "heatgraph's compiled core is missing. Install a wheel, or a C++17 compiler (Debian: "
@@ -40,4 +40,5 @@ LEVEL, _module = max(levels().items(), key=lambda item: item[0])
 WIDTH: int = _module.WIDTH
 TERMS: int = _module.TERMS
 apply = _module.apply
+lasso = _module.lasso
 quadratic = _module.quadratic

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from heatgraph.models.sparse import SparseAtoms
+from heatgraph.solvers.compiled_lasso import code_one, work_for
 from heatgraph.solvers.gram import FASTMATH
-from heatgraph.solvers.lasso import code_one, work_for
 from heatgraph.solvers.signal_access import CODING_TOL
 
 __all__ = ["WHOLE", "dense_gram", "excess", "solve_exactly", "sparse_gram", "take_turns"]
