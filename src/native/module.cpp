@@ -7,6 +7,7 @@
 
 #include "chebyshev.hpp"
 #include "lasso.hpp"
+#include "quadratic_model.hpp"
 
 namespace nb = nanobind;
 using namespace heatgraph;
@@ -129,6 +130,20 @@ void lasso(Matrix G, Matrix C, Matrix a, Doubles energy, double tol, bool positi
   (positive ? lasso_rows<true> : lasso_rows<false>)(gram, C, a, energy, tol, observed, h, report);
 }
 
+// y, a point of the valid set, towards the minimiser of a QuadraticModel.
+void minimise_model(Doubles g, Doubles metric, Matrix V, Matrix middle, double sigma, double total,
+                    std::int64_t n, int max_steps, double tol, OutVector y) {
+  const std::size_t size = y.shape(0), r = V.shape(0);
+  require(g.shape(0) == size && metric.shape(0) == size, "one slope and one metric per coordinate");
+  require(r == 0 || V.shape(1) == size, "V must be (r, size)");
+  require(middle.shape(0) == r && middle.shape(1) == r, "middle must be (r, r)");
+  require(0 <= n && n <= static_cast<Index>(size), "n must be at most the number of coordinates");
+  nb::gil_scoped_release release;
+  const QuadraticModel model{static_cast<Index>(size), n, static_cast<Index>(r), total, sigma,
+                             g.data(), metric.data(), V.data(), middle.data()};
+  ModelMinimiser<HEATGRAPH_WIDTH>(model).run(y.data(), max_steps, tol);
+}
+
 // The highest x86-64 level (1 to 4) that this processor has; 1 elsewhere.
 int processor_level() {
 #if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
@@ -155,6 +170,9 @@ NB_MODULE(HEATGRAPH_MODULE, m) {
   m.def("lasso", &lasso, nb::arg("G"), nb::arg("C"), nb::arg("a"), nb::arg("energy"),
         nb::arg("tol"), nb::arg("positive"), nb::arg("D"), nb::arg("observed"),
         nb::arg("h").noconvert(), nb::arg("report").noconvert());
+  m.def("minimise_model", &minimise_model, nb::arg("g"), nb::arg("metric"), nb::arg("V"),
+        nb::arg("middle"), nb::arg("sigma"), nb::arg("total"), nb::arg("n"), nb::arg("max_steps"),
+        nb::arg("tol"), nb::arg("y").noconvert());
   m.def("quadratic", &quadratic, nb::arg("indptr"), nb::arg("indices"), nb::arg("values"),
         nb::arg("diagonal"), nb::arg("pair_indptr"), nb::arg("ends"), nb::arg("number"),
         nb::arg("X"), nb::arg("C"), nb::arg("signs"), nb::arg("moments").noconvert(),

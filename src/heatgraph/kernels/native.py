@@ -11,7 +11,7 @@ from __future__ import annotations
 from importlib import import_module
 from types import ModuleType
 
-__all__ = ["LEVEL", "TERMS", "WIDTH", "apply", "lasso", "levels", "quadratic"]
+__all__ = ["LEVEL", "TERMS", "WIDTH", "apply", "lasso", "levels", "minimise_model", "quadratic"]
 
 MISSING = (
     "heatgraph's compiled core is missing. Install a wheel, or a C++17 compiler (Debian: "
@@ -41,4 +41,5 @@ WIDTH: int = _module.WIDTH
 TERMS: int = _module.TERMS
 apply = _module.apply
 lasso = _module.lasso
+minimise_model = _module.minimise_model
 quadratic = _module.quadratic
