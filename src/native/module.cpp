@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 #include "chebyshev.hpp"
+#include "divided_differences.hpp"
 #include "lasso.hpp"
 #include "quadratic_model.hpp"
 
@@ -144,6 +145,18 @@ void minimise_model(Doubles g, Doubles metric, Matrix V, Matrix middle, double s
   ModelMinimiser<HEATGRAPH_WIDTH>(model).run(y.data(), max_steps, tol);
 }
 
+// K = sum over s of Q[s] times the divided differences of exp at -t[s] lam.
+void divided_differences(Doubles lam, Doubles t, Blocks Q, OutMatrix K) {
+  const std::size_t N = lam.shape(0);
+  require(Q.shape(0) == t.shape(0), "one matrix per time");
+  require(Q.shape(1) == N && Q.shape(2) == N, "Q must be (S, N, N)");
+  require(K.shape(0) == N && K.shape(1) == N, "K must be (N, N)");
+  nb::gil_scoped_release release;
+  std::fill(K.data(), K.data() + N * N, 0.0);
+  for (std::size_t s = 0; s < t.shape(0); ++s)
+    add_divided_differences(N, lam.data(), t(s), Q.data() + s * N * N, K.data());
+}
+
 // The highest x86-64 level (1 to 4) that this processor has; 1 elsewhere.
 int processor_level() {
 #if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
@@ -167,6 +180,8 @@ NB_MODULE(HEATGRAPH_MODULE, m) {
   m.def("processor_level", &processor_level);
   m.def("apply", &apply, nb::arg("indptr"), nb::arg("indices"), nb::arg("values"),
         nb::arg("diagonal"), nb::arg("X"), nb::arg("C"), nb::arg("out").noconvert());
+  m.def("divided_differences", &divided_differences, nb::arg("lam"), nb::arg("t"), nb::arg("Q"),
+        nb::arg("K").noconvert());
   m.def("lasso", &lasso, nb::arg("G"), nb::arg("C"), nb::arg("a"), nb::arg("energy"),
         nb::arg("tol"), nb::arg("positive"), nb::arg("D"), nb::arg("observed"),
         nb::arg("h").noconvert(), nb::arg("report").noconvert());

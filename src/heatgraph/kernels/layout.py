@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import coo_array
@@ -104,22 +103,11 @@ def _listed(
     return indptr, second[by].astype(np.int32), edge[by].astype(np.int64)
 
 
-@numba.njit(cache=True, fastmath=False)
 def _assemble(
     indptr: Ints, ends: NDArray[np.int32], edge: Ints, w: Array, factor: float
 ) -> tuple[Ints, NDArray[np.int32], Array]:
     """The rows of ``factor W``, without the candidates whose weight is zero."""
-    kept = np.zeros_like(indptr)
-    size = 0
-    for p in range(edge.size):
-        size += w[edge[p]] > 0.0
-    indices, values = np.empty(size, np.int32), np.empty(size)
-    n = 0
-    for i in range(indptr.size - 1):
-        for p in range(indptr[i], indptr[i + 1]):
-            weight = w[edge[p]]
-            if weight > 0.0:
-                indices[n], values[n] = ends[p], factor * weight
-                n += 1
-        kept[i + 1] = n
-    return kept, indices, values
+    weights = w[edge]
+    kept = weights > 0.0
+    before = np.concatenate([[0], np.cumsum(kept)])
+    return before[indptr], ends[kept], factor * weights[kept]

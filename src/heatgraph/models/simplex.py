@@ -42,7 +42,7 @@ class ValidSet:
 def project_simplex(v: Array, total: float) -> Array:
     """The nearest point of ``{w >= 0, sum(w) = total}`` to ``v`` in the Euclidean norm.
 
-    ``w = max(v - theta, 0)``, where ``theta`` is the largest ``(sum of the k largest - total) / k``.
+    ``w = max(v - theta, 0)``; ``theta`` is the largest ``(sum of the k largest - total) / k``.
     A coordinate that rounding alone puts above ``theta`` is zero, so that a zero of a point of the
     set stays an exact zero.
     """
