@@ -6,26 +6,10 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <new>
 
 namespace heatgraph {
 
 using Index = std::int64_t;
-
-// Begins at a multiple of 64 bytes, so that no load of a register crosses a cache line.
-class AlignedArray {
- public:
-  explicit AlignedArray(Index size)
-      : data_(static_cast<double*>(::operator new(size * sizeof(double), kAlignment))) {}
-  ~AlignedArray() { ::operator delete(data_, kAlignment); }
-  AlignedArray(const AlignedArray&) = delete;
-  AlignedArray& operator=(const AlignedArray&) = delete;
-  double* data() { return data_; }
-
- private:
-  static constexpr std::align_val_t kAlignment{64};
-  double* data_;
-};
 
 // x @ y
 template <int W>

@@ -145,8 +145,11 @@ class HeatObjective:
         sizes = np.abs(rows)
         if discount is not None:
             sizes *= discount.transpose(2, 0, 1)
-        Hhat = rows @ U
-        Rhat = Xhat.T - np.einsum("msn,sn->mn", Hhat, D.decay)
+        # One product of two matrices: a stack of them would be many small products.
+        Hhat = (rows.reshape(-1, rows.shape[2]) @ U).reshape(rows.shape)
+        Rhat = Xhat.T.copy()
+        for s, decay in enumerate(D.decay):
+            Rhat -= decay * Hhat[:, s]
         if signals.observed is not None:
             explained = (Xhat.T - Rhat) @ U.T
             Rhat = np.where(signals.observed.T, signals.X.T - explained, 0.0) @ U

@@ -48,12 +48,15 @@ class Curvature:
         inverse of ``[[sigma S G S^T, lower], [lower^T, -diag]]`` with the strictly lower and the
         diagonal part of ``S Y^T``, its rows and columns of ``S`` times ``sigma``.
         """
-        S, Y = self.steps, self.yields
+        S, Y, m = self.steps, self.yields, len(self)
         along = S @ Y.T
         sigma = float((Y[-1] / self.metric) @ Y[-1] / along[-1, -1])
-        lower = np.tril(along, -1)
-        blocks = [[sigma * (S * self.metric) @ S.T, lower], [lower.T, -np.diag(np.diag(along))]]
-        middle = np.linalg.inv(np.block(blocks))
-        middle[: len(S)] *= sigma
-        middle[:, : len(S)] *= sigma
+        inverse = np.empty((2 * m, 2 * m))
+        inverse[:m, :m] = sigma * ((S * self.metric) @ S.T)
+        inverse[:m, m:] = np.tril(along, -1)
+        inverse[m:, :m] = inverse[:m, m:].T
+        inverse[m:, m:] = -np.diag(np.diagonal(along))
+        middle = np.linalg.inv(inverse)
+        middle[:m] *= sigma
+        middle[:, :m] *= sigma
         return sigma, middle

@@ -221,7 +221,10 @@ def _model_minimiser(valid: ValidSet, state: State[Aux], dear: bool) -> Array:
     n = int(np.searchsorted(free, valid.n))
     slope, metric = g[free], memory.metric[free]
     slope[:n] -= multiplier
-    V = np.vstack([memory.steps[:, free] * metric, memory.yields[:, free]])
+    m = len(memory)
+    V = np.empty((2 * m, free.size))
+    np.multiply(memory.steps.take(free, axis=1), metric, out=V[:m])
+    memory.yields.take(free, axis=1, out=V[m:], mode="clip")
     y = x[free]
     affordable = (DEAR_WORK if dear else MODEL_WORK) // y.size
     n_steps = max(MODEL_STEPS[0], min(MODEL_STEPS[1], affordable))
