@@ -59,7 +59,9 @@ class CandidateEdges:
 
     def degrees(self, w: Array) -> Array:
         """``S_w w`` (N,): the sum of the weights at each node."""
-        return np.bincount(self.i, w, self.n_nodes) + np.bincount(self.j, w, self.n_nodes)
+        first, second = (np.bincount(ends, w, self.n_nodes) for ends in (self.i, self.j))
+        degrees: Array = np.add(first, second, dtype=np.float64)
+        return degrees
 
     def weights(self, L: Array) -> Array:
         """The weights on the candidates of a Laplacian, ``w_e = -L_ij``."""

@@ -56,7 +56,7 @@ class Curvature:
         inverse[:m, m:] = np.tril(along, -1)
         inverse[m:, :m] = inverse[:m, m:].T
         inverse[m:, m:] = -np.diag(np.diagonal(along))
-        middle = np.linalg.inv(inverse)
+        middle: Array = np.linalg.inv(inverse)
         middle[:m] *= sigma
         middle[:, :m] *= sigma
         return sigma, middle
