@@ -198,17 +198,13 @@ class TestEndings:
         )
         assert (status, state.n_iter) == (Status.STALLED, 0)
 
-    @pytest.mark.parametrize("loading", [False, True])
     @pytest.mark.parametrize("at", [2, 7, 12])
-    def test_interrupt_in_an_evaluation_keeps_the_best(self, at: int, loading: bool) -> None:
+    def test_interrupt_in_an_evaluation_keeps_the_best(self, at: int) -> None:
         f, valid = make_quadratic(30, 0, 1e4), ValidSet(30, 5.0)
 
         def interrupted(x: Array, aux: int) -> Evaluation[int]:
             if len(f.seen) == at:
-                stop = KeyboardInterrupt()
-                if loading:  # what Numba makes of it while it loads compiled code
-                    raise SystemError("returned a result with an exception set") from stop
-                raise stop
+                raise KeyboardInterrupt
             return f(x, aux)
 
         state, status = minimise(
@@ -217,17 +213,6 @@ class TestEndings:
         assert status == Status.INTERRUPTED
         assert state.at.value == min(f(x, 0).value for x, _ in f.seen[:at])
         assert state.n_iter == len(state.history) - 1
-
-    def test_other_errors_of_the_system_are_told(self) -> None:
-        f, valid = make_quadratic(5, 0, 10.0), ValidSet(5, 1.0)
-
-        def broken(x: Array, aux: int) -> Evaluation[int]:
-            if len(f.seen) == 1:
-                raise SystemError("broken")
-            return f(x, aux)
-
-        with pytest.raises(SystemError, match="broken"):
-            minimise(broken, valid, start(valid, 0), 0, max_iter=5, tol=0.0, reach=1.0)
 
     def test_interrupt_in_the_report_keeps_the_best(self) -> None:
         f, valid = make_quadratic(30, 0, 1e4), ValidSet(30, 5.0)

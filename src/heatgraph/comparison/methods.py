@@ -8,7 +8,6 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
-from sklearn.covariance import LedoitWolf
 from sklearn.impute import KNNImputer
 
 from heatgraph.baselines import (
@@ -21,46 +20,13 @@ from heatgraph.baselines import (
     SpectralTemplates,
     neighbour_graph,
 )
+from heatgraph.errors import ParameterError
 from heatgraph.estimators import HeatCovariance, LearnHeat
-from heatgraph.estimators.hidden import fill_by_precision, node_means
-from heatgraph.estimators.validation import check_signals
+from heatgraph.estimators.no_graph import NodeMeans, ShrunkCovariance
 
 __all__ = ["GRAPH_ONLY", "METHODS", "NO_GRAPH", "NodeMeans", "chosen_methods"]
 
 Array = NDArray[np.float64]
-
-
-class NodeMeans(BaseEstimator):
-    """Predict a missing entry by the mean of its node: what every method should beat."""
-
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Take the means of what was observed."""
-        self._learn(check_signals(self, X, reset=True))
-        return self
-
-    def _learn(self, X: Array) -> None:
-        self.node_means_ = node_means(X)
-
-    def impute(self, X: Any) -> Array:
-        """``X`` with its NaN replaced."""
-        return self._filled(check_signals(self, X, reset=False))
-
-    def _filled(self, X: Array) -> Array:
-        return np.where(np.isnan(X), self.node_means_, X)
-
-
-class ShrunkCovariance(NodeMeans):
-    """Predict by a Gaussian model with Ledoit and Wolf's covariance.
-
-    It takes no gaps: in the fit they are filled by the mean of the node.
-    """
-
-    def _learn(self, X: Array) -> None:
-        super()._learn(X)
-        self.precision_ = LedoitWolf().fit(super()._filled(X)).precision_
-
-    def _filled(self, X: Array) -> Array:
-        return fill_by_precision(X, self.node_means_, self.precision_)
 
 
 class NearestSignals(NodeMeans):
@@ -125,9 +91,10 @@ def chosen_methods(methods: Any, with_truth: bool) -> dict[str, Any]:
     elif isinstance(methods, Iterable) and not isinstance(methods, str):
         chosen = dict(_named(given) for given in methods)
     else:
-        raise ValueError(
-            "methods must be None, a list of names and estimators, or a mapping from names to "
-            f"estimators, got {methods!r}."
+        raise ParameterError(
+            "methods",
+            "must be None, a list of names and estimators, or a mapping from names to "
+            f"estimators, got {methods!r}.",
         )
     return {**chosen, "mean": chosen.get("mean", METHODS["mean"])}
 
@@ -138,7 +105,7 @@ def _named(given: Any) -> tuple[str, Any]:
         return name, _estimator(name, given)
     known = {name.lower(): name for name in METHODS}
     if given.lower() not in known:
-        raise ValueError(f"methods: {given!r} is none of {', '.join(METHODS)}.")
+        raise ParameterError("methods", f": {given!r} is none of {', '.join(METHODS)}.")
     name = known[given.lower()]
     return name, METHODS[name]
 
@@ -147,5 +114,5 @@ def _estimator(name: Any, model: Any) -> Any:
     if isinstance(model, str):
         return _named(model)[1]
     if isinstance(model, type) or not callable(getattr(model, "fit", None)):
-        raise ValueError(f"methods: {name!r} must be an estimator with fit, got {model!r}.")
+        raise ParameterError("methods", f": {name!r} must be an estimator with fit, got {model!r}.")
     return clone(model)

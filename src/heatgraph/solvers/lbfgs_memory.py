@@ -56,7 +56,7 @@ class Curvature:
         inverse[:m, m:] = np.tril(along, -1)
         inverse[m:, :m] = inverse[:m, m:].T
         inverse[m:, m:] = -np.diag(np.diagonal(along))
-        middle: Array = np.linalg.inv(inverse)
+        middle = np.asarray(np.linalg.inv(inverse), dtype=np.float64)
         middle[:m] *= sigma
         middle[:, :m] *= sigma
         return sigma, middle

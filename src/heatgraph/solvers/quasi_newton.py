@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from heatgraph.kernels import native
 from heatgraph.models.simplex import ValidSet
 from heatgraph.solvers.lbfgs_memory import Curvature
-from heatgraph.solvers.result import Status, is_interrupt
+from heatgraph.solvers.result import Status
 
 __all__ = ["Evaluation", "State", "minimise"]
 
@@ -34,7 +34,6 @@ MEMORY_SIZE = 100_000  # coordinates of all pairs: more would cost more than the
 ARMIJO = 1e-4
 MODEL_STEPS = (8, 40)  # fewest and most, by how many coordinates are free
 MODEL_WORK = 400_000  # coordinates visited by one minimisation of the model
-DEAR_WORK = 40_000_000  # where an evaluation costs far more than that
 # The model need not be solved better than it is true: to the root of the residual, within these.
 MODEL_TOL = (0.05, 0.3)
 NOISE = 1e-12  # relative; below this the objective cannot tell two points apart
@@ -78,7 +77,6 @@ def minimise(
     reach: float,
     metric: Array | None = None,
     memory: Curvature | None = None,
-    dear: bool = False,
     report: Callable[[State[Aux]], None] | None = None,
     resume: State[Aux] | None = None,
 ) -> tuple[State[Aux], Status]:
@@ -89,8 +87,7 @@ def minimise(
     ``reach`` is how far the first step may move a coordinate, before anything is known of the
     curvature.  ``metric`` has the relative curvature along each coordinate, where that is known:
     positive, of a size near 1; ``memory`` is what an earlier call on a similar function learned of
-    the curvature, in the same metric.  ``dear`` is whether an evaluation costs far more than work
-    on the model, so that the model is worth its full memory and more steps.
+    the curvature, in the same metric.
 
     The residual is ``valid.descent(x, gradient)`` over the value: the fall that the gradient still
     promises.  KeyboardInterrupt, once the start is evaluated, ends with the best state so far.
@@ -108,13 +105,11 @@ def minimise(
                 return state, Status.CONVERGED
             if state.n_iter >= max_iter:
                 return state, Status.MAX_ITER
-            following = _step(evaluate, valid, state, dear)
+            following = _step(evaluate, valid, state)
             if following is None:
                 return state, Status.STALLED
             state = following
-    except (KeyboardInterrupt, SystemError) as error:
-        if not is_interrupt(error):
-            raise
+    except KeyboardInterrupt:
         return state, Status.INTERRUPTED
 
 
@@ -130,20 +125,17 @@ def _residual(valid: ValidSet, x: Array, at: Evaluation[Aux]) -> float:
     return descent / (abs(at.value) or 1.0)
 
 
-def _step(
-    evaluate: Evaluate[Aux], valid: ValidSet, state: State[Aux], dear: bool
-) -> State[Aux] | None:
+def _step(evaluate: Evaluate[Aux], valid: ValidSet, state: State[Aux]) -> State[Aux] | None:
     """One iteration; a memory that yields no descent is dropped and the step tried without it."""
-    found = _search(evaluate, valid, state, _model_minimiser(valid, state, dear))
+    found = _search(evaluate, valid, state, _model_minimiser(valid, state))
     if found is None:
         if not len(state.memory):
             return None
         nothing = Curvature.nothing(state.memory.metric)
-        return _step(evaluate, valid, replace(state, memory=nothing), dear)
+        return _step(evaluate, valid, replace(state, memory=nothing))
     x, step, at = found
     fewest, most = MEMORY
-    if not dear:
-        most = max(fewest, min(most, MEMORY_SIZE // x.size))
+    most = max(fewest, min(most, MEMORY_SIZE // x.size))
     return State(
         x,
         at,
@@ -198,7 +190,7 @@ def _slope(x: Array, g: Array, d: Array, valid: ValidSet) -> float:
     return float((g[:n] - multiplier) @ d[:n] + g[n:] @ d[n:])
 
 
-def _model_minimiser(valid: ValidSet, state: State[Aux], dear: bool) -> Array:
+def _model_minimiser(valid: ValidSet, state: State[Aux]) -> Array:
     """Minimise ``<g, y - x> + <y - x, B (y - x)> / 2`` over the set, on the free coordinates.
 
     ``B`` is the matrix of limited-memory BFGS, or without memory a multiple of the metric whose
@@ -214,8 +206,6 @@ def _model_minimiser(valid: ValidSet, state: State[Aux], dear: bool) -> Array:
         sigma = max(float(np.ptp(g) / memory.metric.min()), TINY) / state.reach
         middle = np.empty((0, 0))
     tol = min(max(MODEL_TOL[0], math.sqrt(state.residual)), MODEL_TOL[1])
-    if dear:
-        tol = MODEL_TOL[0]
     multiplier = g[: valid.n] @ x[: valid.n] / valid.total
     free = np.flatnonzero((x > 0.0) | (g < multiplier) | (np.arange(x.size) >= valid.n))
     n = int(np.searchsorted(free, valid.n))
@@ -226,8 +216,7 @@ def _model_minimiser(valid: ValidSet, state: State[Aux], dear: bool) -> Array:
     np.multiply(memory.steps.take(free, axis=1), metric, out=V[:m])
     memory.yields.take(free, axis=1, out=V[m:], mode="clip")
     y = x[free]
-    affordable = (DEAR_WORK if dear else MODEL_WORK) // y.size
-    n_steps = max(MODEL_STEPS[0], min(MODEL_STEPS[1], affordable))
+    n_steps = max(MODEL_STEPS[0], min(MODEL_STEPS[1], MODEL_WORK // y.size))
     native.minimise_model(slope, metric, V, middle, sigma, valid.total, n, n_steps, tol, y)
     target = x.copy()
     target[free] = ValidSet(n, valid.total).project(y)
