@@ -21,7 +21,13 @@ from heatgraph.estimators.hidden import HiddenScoreMixin, as_given
 from heatgraph.estimators.input_signals import Intake, take_in
 from heatgraph.estimators.large import LargeModel, large_sources
 from heatgraph.estimators.model import DenseModel
-from heatgraph.estimators.parameters import PENALTY_OF, HeatParameters, n_threads, resolve
+from heatgraph.estimators.parameters import (
+    PENALTY_OF,
+    HeatParameters,
+    n_threads,
+    other_kernel,
+    resolve,
+)
 from heatgraph.estimators.progress import watch_fit
 from heatgraph.estimators.reporting import ReportMixin
 from heatgraph.estimators.sources import SourceCodes
@@ -144,6 +150,10 @@ class LearnHeat(HiddenScoreMixin, ReportMixin, TransformerMixin, BaseEstimator):
         Whether a further ``fit`` of the same signals goes on from the last one, with the
         parameters that it chose: after ``max_iter`` was met and raised, or after Ctrl-C.  A
         ``checkpoint`` goes on in the same way.
+    kernel : {"heat", "diffusion-plus-identity", "tikhonov", "matern", "wave"} or an object
+        What takes the place of :math:`e^{-\tau\lambda}` in the dictionary: as of
+        :class:`HeatCovariance`.  Needs ``solver="dense"`` and signals in memory.  With "wave" the
+        objective has many minima, and the fit may end in a poor one: give ``scales`` to start from.
 
     Attributes
     ----------
@@ -243,6 +253,7 @@ class LearnHeat(HiddenScoreMixin, ReportMixin, TransformerMixin, BaseEstimator):
         positive: bool = False,
         cv: Any = None,
         warm_start: bool = False,
+        kernel: Any = "heat",
     ) -> None:
         self.n_scales = n_scales
         self.alpha = alpha
@@ -267,6 +278,7 @@ class LearnHeat(HiddenScoreMixin, ReportMixin, TransformerMixin, BaseEstimator):
         self.positive = positive
         self.cv = cv
         self.warm_start = warm_start
+        self.kernel = kernel
 
     def fit(
         self, X: Any, y: Any = None, groups: Any = None, *, monitor: Monitor | None = None
@@ -554,7 +566,10 @@ class LearnHeat(HiddenScoreMixin, ReportMixin, TransformerMixin, BaseEstimator):
         if issparse(self.laplacian_) and not self.positive:
             return LargeModel(self.weights_, self.scales_, self.atoms == "unit", penalty, workers)
         L = self.laplacian_.toarray() if issparse(self.laplacian_) else self.laplacian_
-        return DenseModel(L, self.scales_, self.atoms, penalty, workers, bool(self.positive))
+        kernel = other_kernel(self.kernel)
+        return DenseModel(
+            L, self.scales_, self.atoms, penalty, workers, bool(self.positive), kernel
+        )
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
