@@ -188,10 +188,6 @@ class HeatObjective:
         """The sum of the weights that gives ``tr L = N``."""
         return 0.5 * self.candidates.n_nodes
 
-    @property
-    def dear(self) -> bool:
-        return False
-
     def dictionary(self, w: Array, tau: Array) -> Dictionary:
         kernel = dense_kernel(self.candidates.laplacian(w), self.kernel)
         return Dictionary(kernel, tau, kernel.decay(tau), self.atoms.weights(kernel, tau))
