@@ -561,10 +561,10 @@ class LearnHeat(HiddenScoreMixin, ReportMixin, TransformerMixin, BaseEstimator):
         how: tuple[Any, ...] = (penalty, workers, bool(self.positive))
         kernel, L = other_kernel(self.kernel), self.laplacian_
         if not issparse(L):
-            return DenseModel(L, self.scales_, self.atoms, *how, kernel)
+            return DenseModel(L, self.scales_, self.atoms, *how, kernel=kernel)
         if kernel is None:
             return LargeModel(self.weights_, self.scales_, self.atoms == "unit", *how)
-        return DenseModel(L.toarray(), self.scales_, self.atoms, *how, kernel)
+        return DenseModel(L.toarray(), self.scales_, self.atoms, *how, kernel=kernel)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
