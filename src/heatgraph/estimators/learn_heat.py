@@ -558,13 +558,13 @@ class LearnHeat(HiddenScoreMixin, ReportMixin, TransformerMixin, BaseEstimator):
         """What codes and diffuses further signals: by all pairs, or without."""
         penalty = PENALTY_OF[self.atoms] if self.penalty == "auto" else self.penalty
         workers = n_threads(self.n_jobs)
-        how: tuple[Any, ...] = (penalty, workers, bool(self.positive))
+        how = penalty, workers, bool(self.positive)
         kernel, L = other_kernel(self.kernel), self.laplacian_
         if not issparse(L):
-            return DenseModel(L, self.scales_, self.atoms, *how, kernel=kernel)
+            return DenseModel(L, self.scales_, self.atoms, *how, kernel)
         if kernel is None:
             return LargeModel(self.weights_, self.scales_, self.atoms == "unit", *how)
-        return DenseModel(L.toarray(), self.scales_, self.atoms, *how, kernel=kernel)
+        return DenseModel(L.toarray(), self.scales_, self.atoms, *how, kernel)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
