@@ -15,7 +15,7 @@ from heatgraph.estimators.validation import Names, check_number
 from heatgraph.graph import CandidateEdges, Graph
 from heatgraph.solvers.result import Monitor, Progress, Status
 
-__all__ = ["CUT", "check_n_edges", "store_graph", "tell", "warn_of_status"]
+__all__ = ["CUT", "check_n_edges", "store_graph", "store_weights", "tell", "warn_of_status"]
 
 Array = NDArray[np.float64]
 
@@ -50,6 +50,13 @@ def store_graph(
     estimator.laplacian_ = (
         sparse.csr_array(estimator.weights_.laplacian()) if large else candidates.laplacian(w)
     )
+
+
+def store_weights(estimator: Any, weights: Graph) -> None:
+    """Set ``weights_`` and ``laplacian_`` from a graph of trace N."""
+    estimator.weights_ = weights
+    L = sparse.csr_array(weights.laplacian())
+    estimator.laplacian_ = L if weights.n_nodes > DENSE_NODES else L.toarray()
 
 
 def warn_of_status(estimator: Any) -> None:

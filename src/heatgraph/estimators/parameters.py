@@ -18,9 +18,7 @@ from heatgraph.estimators.validation import (
     check_choice,
     check_number,
     columns_of,
-    is_every_pair,
     resolve_candidates,
-    start_near,
 )
 from heatgraph.graph import CandidateEdges, Graph
 from heatgraph.models.atoms import ATOMS, AtomWeights
@@ -29,16 +27,26 @@ from heatgraph.selection.choose_parameters import ALPHAS, BETAS, Grid, units_of
 from heatgraph.solvers.log_penalty import PENALTIES
 from heatgraph.solvers.signal_model import SignalModel
 
-__all__ = ["HeatParameters", "edge_count", "first_scales", "is_auto", "n_threads", "resolve"]
+__all__ = [
+    "PENALTY_OF",
+    "HeatParameters",
+    "LargeParameters",
+    "edge_count",
+    "first_scales",
+    "is_auto",
+    "is_large",
+    "n_threads",
+    "resolve",
+    "resolve_large",
+]
 
 Array = NDArray[np.float64]
 
 SOLVERS = ("auto", "dense", "sparse", "paper")
-MAX_ITER = {"dense": 2000, "sparse": 500, "paper": 1000}
-MANY_NODES = 2000  # from which on the matrix-free engine is the faster one
+MAX_ITER = {"dense": 2000, "paper": 1000}
+MANY_NODES = 2000  # from which on the graph is learned without an array of all pairs
 INITS = ("uniform", "random")
 PENALTY_OF = {"unit": "log", "raw": "l1"}
-NEIGHBOURS = 25  # of each node, from which a fit over all pairs of many nodes starts
 FIRST_SCALES = (1.0, 3.0)  # the span that the scales start in where none are given
 MOST_SCALES = 3  # that n_scales="auto" tries
 
@@ -66,8 +74,6 @@ class HeatParameters:
     tol: float
     n_jobs: int
     rng: np.random.Generator
-    every_pair: bool
-    dtype: Any
     model: SignalModel
     cv: Any = None
     groups: Any = None
@@ -100,7 +106,6 @@ def resolve(
     X: Array | DaskSignals,
     unit: float,
     names: Names,
-    dtype: Any = np.float64,
     groups: Any = None,
 ) -> HeatParameters:
     """Check every parameter of the estimator against ``X`` (n_signals, n_nodes), of unit size.
@@ -109,13 +114,9 @@ def resolve(
     mathematics writes them.
     """
     signals, rows = _signals_and_rows(estimator, X)
-    n_nodes = rows.shape[1]
-    solver = _engine(check_choice("solver", estimator.solver, SOLVERS), n_nodes, X)
-    every_pair = is_every_pair(estimator.candidates)
-    given = NEIGHBOURS if every_pair and solver == "sparse" else estimator.candidates
-    candidates = resolve_candidates(given, rows, names)
-    atoms = check_choice("atoms", estimator.atoms, tuple(ATOMS))
-    penalty = check_choice("penalty", estimator.penalty, ("auto", *PENALTIES))
+    solver = "paper" if estimator.solver == "paper" else "dense"
+    candidates = resolve_candidates(estimator.candidates, rows, names)
+    atoms, penalty = _penalty(estimator)
     model = SignalModel(bool(estimator.positive), bool(estimator.fit_intercept))
     _check_model(model, solver, signals)
     if solver == "paper":
@@ -126,31 +127,106 @@ def resolve(
         candidates=candidates,
         atoms=ATOMS[atoms],
         signals=signals,
-        w=_start(estimator, candidates, names, rng, rows if solver == "sparse" else None),
+        w=_start(estimator, candidates, names, rng),
         alphas=_choices("alpha", estimator.alpha, (unit,), ALPHAS, alpha_unit),
         betas=_choices("beta", estimator.beta, (unit, unit), BETAS, beta_unit),
         starts=_scales(estimator),
         learn_scales=bool(estimator.learn_scales),
-        penalty=PENALTY_OF[atoms] if penalty == "auto" else penalty,
+        penalty=penalty,
         solver=solver,
         n_edges=check_n_edges(edge_count(estimator.n_edges, candidates.n_nodes), candidates),
         max_iter=_limit(estimator.max_iter, solver),
         tol=_tolerance(estimator.tol, solver, unit),
         n_jobs=n_threads(estimator.n_jobs),
         rng=rng,
-        every_pair=every_pair,
-        dtype=dtype,
         model=model,
         cv=estimator.cv,
         groups=None if groups is None else np.asarray(groups),
     )
 
 
-def _engine(solver: str, n_nodes: int, X: Any) -> str:
-    """The solver that "auto" stands for."""
+def is_large(estimator: Any, X: Array | DaskSignals) -> bool:
+    """Whether the graph is to be learned without an array of all pairs."""
+    solver = check_choice("solver", estimator.solver, SOLVERS)
     if solver != "auto":
-        return solver
-    return "sparse" if n_nodes >= MANY_NODES and not isinstance(X, DaskSignals) else "dense"
+        return solver == "sparse"
+    return not isinstance(X, DaskSignals) and X.shape[1] >= MANY_NODES
+
+
+@dataclass(frozen=True, eq=False)
+class LargeParameters:
+    """One fit to a large graph: signals ``X`` (M, N) of size 1, what is given, the limits.
+
+    ``alpha`` and ``tau`` are None where they are to be chosen; ``others`` are scales to try.
+    """
+
+    X: Array
+    alpha: float | None
+    tau: Array | None
+    others: tuple[Array, ...]
+    n_scales: int
+    unit_atoms: bool
+    penalty: str
+    positive: bool
+    tol: float
+    n_threads: int
+    rng: np.random.Generator
+
+
+# What only the dense solver has, and the value that asks for none of it.
+DENSE_ONLY: dict[str, Any] = {
+    "fit_intercept": False,
+    "beta": "auto",
+    "init": "uniform",
+    "n_bootstrap": 0,
+    "cv": None,
+    "groups": None,
+}
+
+
+def resolve_large(estimator: Any, X: Any, unit: float, groups: Any) -> LargeParameters:
+    """Check every parameter of the estimator that a fit to a large graph takes."""
+    if isinstance(X, DaskSignals):
+        raise ValueError(
+            'solver="sparse" needs the signals in memory; use solver="dense" for a Dask collection.'
+        )
+    _check_not_silent(estimator, X)
+    for name, without in DENSE_ONLY.items():
+        value = groups if name == "groups" else getattr(estimator, name)
+        if not (isinstance(value, type(without)) and value == without):
+            raise ValueError(
+                f'{name}={value!r} needs solver="dense", which takes up to some thousand nodes; '
+                f"pass that, or {name}={without!r}."
+            )
+    starts = _scales(estimator)
+    if len(starts) > 1:
+        raise ValueError(
+            'n_scales="auto" compares dozens of fits, which solver="sparse" does not; pass a '
+            "number, such as n_scales=2."
+        )
+    given, learned = estimator.scales is not None, bool(estimator.learn_scales)
+    tau = np.unique(starts[0])
+    alphas = _choices("alpha", estimator.alpha, (unit,), ALPHAS, 1.0)
+    atoms, penalty = _penalty(estimator)
+    return LargeParameters(
+        X=X,
+        alpha=alphas[0] if len(alphas) == 1 else None,
+        tau=None if learned else tau,
+        others=(tau,) if learned and given else (),
+        n_scales=tau.size,
+        unit_atoms=atoms == "unit",
+        penalty=penalty,
+        positive=bool(estimator.positive),
+        tol=check_number("tol", estimator.tol, strict=True),
+        n_threads=n_threads(estimator.n_jobs),
+        rng=_generator(estimator.random_state),
+    )
+
+
+def _penalty(estimator: Any) -> tuple[str, str]:
+    atoms = check_choice("atoms", estimator.atoms, tuple(ATOMS))
+    penalty = check_choice("penalty", estimator.penalty, ("auto", *PENALTIES))
+    return atoms, PENALTY_OF[atoms] if penalty == "auto" else penalty
 
 
 def _signals_and_rows(
@@ -162,14 +238,7 @@ def _signals_and_rows(
             "fit_intercept=True takes a single signal (1 sample) for the level; pass two signals "
             "or more, or fit_intercept=False."
         )
-    largest = X.total_energy if isinstance(X, DaskSignals) else np.nanmax(np.abs(X), initial=0.0)
-    if not largest > 0.0:
-        nothing = not isinstance(X, DaskSignals) and bool(np.isnan(X).all())
-        level = "the mean of its node" if estimator.fit_intercept else "zero"
-        seen = "no entry was observed" if nothing else f"every observed entry is {level}"
-        raise ParameterError(
-            "X", f"holds no signal: {seen}. A graph can only be learned from signals that vary."
-        )
+    _check_not_silent(estimator, X)
     if not isinstance(X, DaskSignals):
         return Signals.from_missing(np.ascontiguousarray(X.T)), X
     if estimator.solver not in ("auto", "dense"):
@@ -181,6 +250,17 @@ def _signals_and_rows(
         return X, np.empty((0, X.n_nodes))
     lam, U = np.linalg.eigh(X.gram)
     return X, np.sqrt(np.maximum(lam, 0.0))[:, None] * U.T
+
+
+def _check_not_silent(estimator: Any, X: Array | DaskSignals) -> None:
+    largest = X.total_energy if isinstance(X, DaskSignals) else np.nanmax(np.abs(X), initial=0.0)
+    if not largest > 0.0:
+        nothing = not isinstance(X, DaskSignals) and bool(np.isnan(X).all())
+        level = "the mean of its node" if estimator.fit_intercept else "zero"
+        seen = "no entry was observed" if nothing else f"every observed entry is {level}"
+        raise ParameterError(
+            "X", f"holds no signal: {seen}. A graph can only be learned from signals that vary."
+        )
 
 
 def _check_model(model: SignalModel, solver: str, signals: Signals | DaskSignals) -> None:
@@ -325,18 +405,12 @@ def _start(
     candidates: CandidateEdges,
     names: Names,
     rng: np.random.Generator,
-    rows: Array | None,
 ) -> Array:
-    """Weights to start from, on the simplex of the candidates.
-
-    Where ``rows`` are given, "uniform" is on the candidates nearest to each node.
-    """
+    """Weights to start from, on the simplex of the candidates."""
     total = 0.5 * candidates.n_nodes
     if isinstance(estimator.init, Graph):
         return _from_graph(estimator.init, candidates, names, total)
     if check_choice("init", estimator.init, INITS) == "uniform":
-        if rows is not None:
-            return start_near(candidates, rows)
         return np.full(candidates.n_edges, total / candidates.n_edges)
     return _on_simplex(rng.uniform(size=candidates.n_edges), total)
 
