@@ -12,7 +12,7 @@ from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from heatgraph.estimators.hidden import as_given
-from heatgraph.estimators.large_covariance import heat_of
+from heatgraph.estimators.large_covariance import heat_of, significant
 from heatgraph.estimators.validation import (
     check_choice,
     check_number,
@@ -31,7 +31,6 @@ __all__ = ["GaussianModelMixin", "significant_edges", "tests_of"]
 
 Array = NDArray[np.float64]
 
-LEVEL = 0.05  # of the p-values of cut="significance", after the correction for many tests
 TEST_SHRINKAGE = 1e-6  # keeps a moment of few signals invertible, far below any noise
 
 
@@ -39,6 +38,7 @@ class GaussianModelMixin(TransformerMixin):  # which wraps the transform of this
     """The methods of a fitted model: sources, missing entries, likelihood, tests of edges."""
 
     covariance_: Array
+    edge_table_: pd.DataFrame | None
     graph_: Graph
     laplacian_: Array
     location_: Array
@@ -66,7 +66,8 @@ class GaussianModelMixin(TransformerMixin):  # which wraps the transform of this
         Parameters
         ----------
         pairs : {"graph", "all"}
-            The edges of ``graph_``, or every pair of nodes.
+            The edges of ``graph_``, or every pair of nodes (dense engine only).  The sparse engine
+            computes the standard errors in the fit, from the information around each edge.
 
         Returns
         -------
@@ -77,11 +78,9 @@ class GaussianModelMixin(TransformerMixin):  # which wraps the transform of this
         """
         check_is_fitted(self)
         check_choice("pairs", pairs, ("graph", "all"))
-        if self.solver_ == "sparse":
-            raise ValueError(
-                "edge_statistics needs the information of all pairs: fit with solver='dense'."
-            )
         graph = self.graph_
+        if self.solver_ == "sparse":
+            return self._named(self._stored_tests(pairs), graph.edges)
         fitter = GaussianFitter(
             CandidateEdges.complete(graph.n_nodes),
             self.scales_.size,
@@ -96,10 +95,28 @@ class GaussianModelMixin(TransformerMixin):  # which wraps the transform of this
             asked = np.stack(np.triu_indices(graph.n_nodes, 1), axis=1)
         with bounded_blas():
             table = tests_of(fitter, second, self.n_effective_, graph, asked)
-        labels: Any = range(graph.n_nodes) if graph.names is None else graph.names
-        table.insert(0, "source", [labels[k] for k in asked[:, 0]])
-        table.insert(1, "target", [labels[k] for k in asked[:, 1]])
+        return self._named(table, asked)
+
+    def _named(self, table: pd.DataFrame, edges: NDArray[np.intp]) -> pd.DataFrame:
+        """With the ends of each edge."""
+        names = self.graph_.names
+        labels: Any = range(self.graph_.n_nodes) if names is None else names
+        table.insert(0, "source", [labels[k] for k in edges[:, 0]])
+        table.insert(1, "target", [labels[k] for k in edges[:, 1]])
         return table
+
+    def _stored_tests(self, pairs: str) -> pd.DataFrame:
+        """Those of the sparse engine, which are made in the fit."""
+        if pairs == "all":
+            raise ValueError(
+                "pairs='all' needs solver='dense': the sparse engine tests the edges of graph_."
+            )
+        if self.edge_table_ is None and self.graph_.n_edges:
+            raise ValueError(
+                "edge_statistics: the fit was interrupted before its edges were tested; fit again."
+            )
+        none = {name: np.empty(0) for name in ("weight", "standard_error", "z", "p_value")}
+        return pd.DataFrame(none) if self.edge_table_ is None else self.edge_table_.copy()
 
     def transform(self, X: Any) -> Array:
         """The heat that signals most likely started from: ``v_s exp(-tau_s L) C^-1 (x - u)``.
@@ -244,8 +261,5 @@ def tests_of(
 def significant_edges(fitter: GaussianFitter, S: Array, n_signals: float, graph: Graph) -> Graph:
     """Edges with a p-value of at most 0.05 after Holm's correction for all pairs."""
     p = tests_of(fitter, S, n_signals, graph, graph.edges)["p_value"].to_numpy()
-    order = np.argsort(p, kind="stable")
-    allowed = LEVEL / (fitter.candidates.n_edges - np.arange(p.size))
-    n = int(np.argmax(np.append(p[order] > allowed, True)))
-    keep = np.sort(order[:n])
+    keep = significant(p, fitter.candidates.n_edges)
     return Graph(graph.edges[keep].reshape(-1, 2), graph.weights[keep], graph.n_nodes, graph.names)
