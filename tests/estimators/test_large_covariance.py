@@ -92,7 +92,8 @@ def test_gaps_are_filled_on_the_way(data, model):
     assert edge_scores(data[0], gaps.graph_).f_measure > 0.9
     assert np.sqrt(gaps.noise_variance_) == pytest.approx(0.05, rel=0.3)
     assert gaps.source_variances_[0] == pytest.approx(model.source_variances_[0], rel=0.15)
-    assert gaps.score(data[2]) > model.score(data[2]) - 0.1 * N
+    zeros = HeatCovariance(solver="sparse").fit(np.nan_to_num(X))
+    assert gaps.score(data[2]) > max(zeros.score(data[2]), model.score(data[2]) - 0.25 * N)
     assert gaps.n_effective_ == pytest.approx(0.64 * len(X), rel=0.1)
 
 

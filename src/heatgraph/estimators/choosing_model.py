@@ -25,6 +25,7 @@ from heatgraph.estimators.learn_heat import LearnHeat
 from heatgraph.estimators.no_graph import ShrunkCovariance
 from heatgraph.estimators.parameters import MANY_NODES
 from heatgraph.estimators.progress import stage
+from heatgraph.estimators.time_series import with_epochs
 from heatgraph.estimators.validation import (
     check_choice,
     check_number,
@@ -56,6 +57,7 @@ def learn(
     model: str = "auto",
     cv: Any = 3,
     groups: Any = None,
+    lag: Any = 0,
     random_state: int | None = None,
     n_jobs: int | None = None,
     verbose: int = 0,
@@ -74,14 +76,18 @@ def learn(
     X : array-like or data frame (n_signals, n_nodes), of NumPy, pandas or Dask
         NaN marks an entry that was not observed.  The columns of a data frame name the nodes.
         Signals that follow each other in time should be in order: what is held out are contiguous
-        blocks.  Of a Dask collection, the first 2000 signals are compared on.
+        blocks.  Of a Dask collection, the first 2000 signals are compared on.  Time series in
+        epochs, (n_epochs, n_times, n_nodes) or an xarray.DataArray, are read by
+        :func:`time_series`.
     model : {"auto", "sparse", "gaussian"}
         "sparse" or "gaussian" fits that model, without a comparison.
     cv : int or splitter
         Number of folds, contiguous and with a gap where consecutive signals are correlated; or a
         splitter of scikit-learn.
     groups : array-like (n_signals,), optional
-        Signals of one group are held out together.
+        Signals of one group are held out together; epochs are groups unless others are given.
+    lag : int or sequence of int
+        Put the values of so many steps before beside the present ones: see :func:`time_series`.
     random_state : int, optional
         Seed of the hidden entries, and of ``LearnHeat``.  None repeats, too.
     n_jobs : int, optional
@@ -110,6 +116,7 @@ def learn(
     ('HeatCovariance', 8)
     """
     given = {"random_state": random_state, "n_jobs": n_jobs, "verbose": verbose, **parameters}
+    X, groups = with_epochs(X, groups, lag)
     found = choose_model(X, model, cv, given, groups)
     if verbose and found.comparison_ is not None:
         Console(stderr=True).print(str(found.comparison_), highlight=False, soft_wrap=True)

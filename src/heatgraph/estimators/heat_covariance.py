@@ -12,6 +12,7 @@ from sklearn.covariance import EmpiricalCovariance
 
 from heatgraph.distributed.from_dask import as_array, is_dask
 from heatgraph.distributed.moments import fold_moments
+from heatgraph.errors import ParameterError
 from heatgraph.estimators.checkpoint import fingerprint, kept_in
 from heatgraph.estimators.fitted_graph import check_n_edges, store_graph, warn_of_status
 from heatgraph.estimators.gaussian_fitting import (
@@ -27,6 +28,7 @@ from heatgraph.estimators.large_covariance import fit_large, fit_large_chunks, i
 from heatgraph.estimators.parameters import edge_count, n_threads
 from heatgraph.estimators.progress import Watch, watch_fit
 from heatgraph.estimators.reporting import ReportMixin
+from heatgraph.estimators.time_series import with_epochs
 from heatgraph.estimators.validation import (
     Names,
     centre_nodes,
@@ -244,14 +246,17 @@ class HeatCovariance(GaussianModelMixin, HiddenScoreMixin, ReportMixin, Empirica
             NaN marks an entry that was not observed (in memory only; the sparse engine draws
             these entries from its model and fits anew, three times).  The columns of a data frame
             name the nodes.  Signals that follow each other in time should be in order: what is
-            held out are contiguous blocks.
+            held out are contiguous blocks.  Time series in epochs, (n_epochs, n_times, n_nodes),
+            are read by :func:`time_series`.
         y : ignored
         groups : array-like (n_signals,), optional
-            Signals of one group are held out together.  Signals in memory only.
+            Signals of one group are held out together; epochs are groups unless others are given.
+            Signals in memory only.
         monitor : callable, optional
             Called with a :class:`~heatgraph.solvers.result.Progress` after every iteration; a
             KeyboardInterrupt from it, or Ctrl-C, ends the fit with the best so far.
         """
+        X, groups = with_epochs(X, groups)
         names = node_names(X)
         check_choice("solver", self.solver, ("auto", "dense", "sparse"))
         if is_dask(X):
@@ -354,7 +359,7 @@ class HeatCovariance(GaussianModelMixin, HiddenScoreMixin, ReportMixin, Empirica
     ) -> CovarianceSettings:
         rho = _strengths("shrinkage", self.shrinkage, SHRINKAGES)
         if max(rho) >= 1.0:
-            raise ValueError(f"shrinkage must be below 1, got {self.shrinkage!r}.")
+            raise ParameterError("shrinkage", f"must be below 1, got {self.shrinkage!r}.")
         if isinstance(self.cut, str):
             check_choice("cut", self.cut, ("auto", *CUTS, "significance"))
         else:
