@@ -86,15 +86,20 @@ def test_significant_edges_are_few_and_right(data):
 def test_gaps_are_filled_on_the_way(data, model):
     rng = np.random.default_rng(0)
     X = np.where(rng.random(data[1].shape) < 0.2, np.nan, data[1])
+    gaps = HeatCovariance(solver="sparse").fit(X)
+    assert edge_scores(data[0], gaps.graph_).f_measure > 0.97
+    assert np.sqrt(gaps.noise_variance_) == pytest.approx(0.05, rel=0.3)
+    # The same entries set to zero lose a quarter of a nat per node.
+    assert gaps.score(data[2]) > model.score(data[2]) - 0.05 * N
+    assert gaps.n_effective_ == pytest.approx(0.64 * len(X), rel=0.1)
+
+
+def test_a_node_that_was_never_observed_is_named(data):
+    X = data[1][:60, :40].copy()
     X[:, 7] = np.nan
     with pytest.warns(UserWarning, match=r"never observed.*\[7\]"):
-        gaps = HeatCovariance(solver="sparse").fit(X)
-    assert edge_scores(data[0], gaps.graph_).f_measure > 0.9
-    assert np.sqrt(gaps.noise_variance_) == pytest.approx(0.05, rel=0.3)
-    assert gaps.source_variances_[0] == pytest.approx(model.source_variances_[0], rel=0.15)
-    zeros = HeatCovariance(solver="sparse").fit(np.nan_to_num(X))
-    assert gaps.score(data[2]) > max(zeros.score(data[2]), model.score(data[2]) - 0.25 * N)
-    assert gaps.n_effective_ == pytest.approx(0.64 * len(X), rel=0.1)
+        model = HeatCovariance(solver="sparse").fit(X)
+    assert np.isfinite(model.impute(X)).all()
 
 
 def test_chunks_of_dask_give_the_model_of_the_rows(data, model):
