@@ -55,7 +55,6 @@ from heatgraph.solvers.threads import bounded_blas
 
 __all__ = [
     "LARGE",
-    "LEVEL",
     "fit_large",
     "fit_large_chunks",
     "heat_of",
