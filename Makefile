@@ -14,8 +14,6 @@ REAL_VENV := .venv-real
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 DEMO := $(VENV)/.demo
-FRESH := $(VENV)/.fresh
-COMPILED := $(wildcard $(addprefix src/heatgraph/,graph/*.py kernels/*.py models/*.py solvers/*.py))
 ACCURACY := benchmarks/bench_accuracy.py
 DISTRIBUTED := benchmarks/bench_distributed.py
 SCALE := benchmarks/bench_scale.py
@@ -32,7 +30,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-setup: $(STAMP) $(FRESH)  ## Create .venv and install heatgraph with everything for development
+setup: $(STAMP)  ## Create .venv and install heatgraph with everything for development
 
 NATIVE := CMakeLists.txt $(wildcard src/native/*)
 
@@ -44,11 +42,6 @@ $(DEMO) $(STAMP): pyproject.toml constraints.txt $(NATIVE)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[$(if $(filter $@,$(DEMO)),report,dev)]'
 	@touch $@ $(DEMO)
-
-# Compiled code is kept by the file of its function alone: it outlives changes of those it calls.
-$(FRESH): $(COMPILED) | $(STAMP)
-	@find src -name '*.nb[ci]' -delete
-	@touch $@
 
 demo: $(DEMO)  ## Learn a graph from example signals, into demo-output/
 	$(BIN)/heatgraph demo --output demo-output --force
@@ -64,6 +57,18 @@ test-matrix: setup  ## Run the tests on each Python that is installed, and with 
 
 test-faults: setup  ## Fail every call that writes, one after the other, and see what is left
 	$(BIN)/python tests/faults/inject.py
+
+SANITIZED := build/sanitized
+
+# Needs GCC. Its module is loaded by its path, so that the installed one stays what it is.
+test-native: setup  ## Build the core with sanitizers and run it on arrays of random shapes
+	rm -rf $(SANITIZED)
+	$(BIN)/python -m pip install --quiet --no-deps --target $(SANITIZED) \
+	  --config-settings cmake.define.HEATGRAPH_SANITIZE=ON \
+	  --config-settings build-dir=$(SANITIZED)-objects .
+	LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libstdc++.so)" \
+	ASAN_OPTIONS=detect_leaks=0 \
+	  $(BIN)/python tests/native_fuzz.py $(SANITIZED)/heatgraph/kernels/_native_1.*
 
 lint: setup  ## Check style, types and the direction of imports
 	$(BIN)/ruff check .
