@@ -28,7 +28,7 @@ SLOTS = {
     "19-24": (19, 24),
 }
 SCALES = (1.0, 3.0)
-MAX_ITER = 400
+MAX_ITER = 10_000  # so that every fit converges
 GROUPS = ("airports", "boroughs and Manhattan", "inside Manhattan", "elsewhere")
 
 

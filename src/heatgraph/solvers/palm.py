@@ -208,7 +208,13 @@ def step_tau(X: Array, p: Point, gamma: float) -> Point:
 
 def fit(X: Array, p: Point) -> float:
     """``Z = ||X - D H||_F^2``."""
-    return float(np.sum((X - p.D @ p.stacked_H) ** 2))
+    R = residual(X, p)
+    return float(np.vdot(R, R))
+
+
+def residual(X: Array, p: Point) -> Array:
+    """``X - D H``, (N, M)."""
+    return np.asarray(X - p.D @ p.stacked_H)
 
 
 def objective(X: Array, p: Point, alpha: float, beta: float) -> float:
@@ -222,43 +228,38 @@ def objective(X: Array, p: Point, alpha: float, beta: float) -> float:
 
 def gradient_H(X: Array, p: Point) -> Array:
     """``-2 D^T (X - D H)``, (S, N, M)."""
-    return (-2.0 * p.D.T @ (X - p.D @ p.stacked_H)).reshape(p.H.shape)
+    return (p.D.T @ (-2.0 * residual(X, p))).reshape(p.H.shape)
 
 
 def lipschitz_H(p: Point) -> float:
-    """``C_1 = ||2 D^T D||_F``."""
-    return float(np.linalg.norm(2.0 * p.D.T @ p.D))
+    """``C_1 = ||2 D^T D||_F``, which is ``||2 D D^T||_F``, and ``D D^T = sum_s exp(-2 tau_s L)``."""
+    squares = np.exp(-2.0 * np.outer(p.tau, p.lam)).sum(axis=0)
+    return 2.0 * float(np.sqrt(squares @ squares))
 
 
 def gradient_L(X: Array, p: Point) -> Array:
-    """The gradient of ``Z`` in a symmetric ``L``, (N, N), by its S + S^2 traces.
+    """The gradient of ``Z`` in a symmetric ``L``, (N, N).
 
-    ``-2 sum_s grad tr(H_s X^T exp(-tau_s L)) + sum_{s,s'} grad tr(H_s' H_s^T exp(-(tau_s +
-    tau_s') L))``.
+    The paper has S + S^2 traces, ``-2 sum_s grad tr(H_s X^T exp(-tau_s L)) + sum_{s,r} grad
+    tr(H_r H_s^T exp(-(tau_s + tau_r) L))``.  By the product rule they add up to S,
+    ``-2 sum_s grad tr(H_s R^T exp(-tau_s L))`` with the residual ``R = X - D H`` held, each by
+    Proposition 1.
     """
+    R_hat = p.chi.T @ residual(X, p)
     G = np.zeros_like(p.L)
-    for H_s, tau_s in zip(p.H, p.tau, strict=True):
-        G += -2.0 * gradient_trace(H_s @ X.T, -tau_s, p.lam, p.chi)
-        for H_r, tau_r in zip(p.H, p.tau, strict=True):
-            G += gradient_trace(H_r @ H_s.T, -(tau_s + tau_r), p.lam, p.chi)
+    for H_s, tau_s in zip(p.chi.T @ p.H, p.tau, strict=True):
+        G += (2.0 * tau_s) * (R_hat @ H_s.T) * divided_difference(-tau_s * p.lam)
     # Differs from the paper: Proposition 1 is the gradient over all matrices, not symmetric when
     # A is not; over symmetric L the gradient is its symmetric part (the same inner products).
-    return 0.5 * (G + G.T)
-
-
-def gradient_trace(A: Array, nu: float, lam: Array, chi: Array) -> Array:
-    """The gradient of ``tr(A exp(nu L))`` in ``L = chi diag(lam) chi^T`` (Proposition 1).
-
-    ``nu chi ((chi^T A^T chi) o B) chi^T``, the factor nu by the chain rule.
-    Differs from the paper: the last lines of its proof write ``exp(-Lambda)`` for
-    ``exp(Lambda)``; the statement is right.
-    """
-    return nu * chi @ ((chi.T @ A.T @ chi) * divided_difference(nu * lam)) @ chi.T
+    return p.chi @ (0.5 * (G + G.T)) @ p.chi.T
 
 
 def divided_difference(x: Array) -> Array:
     """``B_ij = (exp x_i - exp x_j) / (x_i - x_j)``, and ``exp x_i`` where they are equal.
 
+    Proposition 1: ``grad tr(A exp(nu L)) = nu chi ((chi^T A^T chi) o B) chi^T`` with ``x = nu
+    lam``.  Differs from the paper: the last lines of its proof write ``exp(-Lambda)`` for
+    ``exp(Lambda)``; the statement is right.
     Written ``exp(max) (1 - exp(-d)) / d`` with ``d = |x_i - x_j|``: the printed quotient loses
     every digit when two eigenvalues are close but not equal.
     """
