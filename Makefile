@@ -13,6 +13,7 @@ VENV := .venv
 REAL_VENV := .venv-real
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+DEMO := $(VENV)/.demo
 FRESH := $(VENV)/.fresh
 COMPILED := $(wildcard $(addprefix src/heatgraph/,graph/*.py kernels/*.py models/*.py solvers/*.py))
 ACCURACY := benchmarks/bench_accuracy.py
@@ -26,7 +27,7 @@ BENCHMARKS := $(filter-out $(ACCURACY) $(DISTRIBUTED) $(SCALE) $(REAL) $(COVARIA
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow lint format bench bench-accuracy bench-distributed bench-real bench-scale docs linkcheck build constraints clean
+.PHONY: help setup demo test test-slow test-matrix lint format bench bench-accuracy bench-distributed bench-real bench-scale docs linkcheck build constraints clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -35,20 +36,21 @@ setup: $(STAMP) $(FRESH)  ## Create .venv and install heatgraph with everything 
 
 NATIVE := CMakeLists.txt $(wildcard src/native/*)
 
-$(STAMP): pyproject.toml constraints.txt $(NATIVE)
+# The demonstration needs the library and the report alone; development needs everything.
+$(DEMO) $(STAMP): pyproject.toml constraints.txt $(NATIVE)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 	  echo "heatgraph needs Python 3.11 or later, but $(PYTHON) is $$($(PYTHON) -V 2>&1)." >&2; \
 	  echo "Name a newer one: make setup PYTHON=/path/to/python3.11" >&2; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
-	@touch $@
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[$(if $(filter $@,$(DEMO)),report,dev)]'
+	@touch $@ $(DEMO)
 
 # Compiled code is kept by the file of its function alone: it outlives changes of those it calls.
 $(FRESH): $(COMPILED) | $(STAMP)
 	@find src -name '*.nb[ci]' -delete
 	@touch $@
 
-demo: setup  ## Learn a graph from example signals, into demo-output/
+demo: $(DEMO)  ## Learn a graph from example signals, into demo-output/
 	$(BIN)/heatgraph demo --output demo-output --force
 
 test: setup  ## Run the tests and the examples in the docstrings
@@ -56,6 +58,9 @@ test: setup  ## Run the tests and the examples in the docstrings
 
 test-slow: setup  ## Run the slow tests
 	$(BIN)/python -m pytest -m slow $(PYTEST_ARGS)
+
+test-matrix: setup  ## Run the tests on each Python that is installed, and with the lowest versions
+	$(BIN)/python -m nox
 
 lint: setup  ## Check style, types and the direction of imports
 	$(BIN)/ruff check .
@@ -113,7 +118,7 @@ constraints: setup  ## Pin what .venv now holds in constraints.txt
 	@touch $(STAMP)
 
 clean:  ## Remove .venv and everything built
-	rm -rf $(VENV) $(REAL_VENV) build dist demo-output docs/_build docs/generated docs/auto_examples
+	rm -rf $(VENV) $(REAL_VENV) .nox build dist demo-output docs/_build docs/generated docs/auto_examples
 	rm -f docs/sg_execution_times.rst
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find src tests docs benchmarks examples -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true

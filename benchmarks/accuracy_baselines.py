@@ -22,8 +22,15 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from heatgraph.baselines import GraphicalLassoGraph, SmoothGraph, SpectralTemplates
+from heatgraph.baselines.log_degree_solver import learn_log_degree
+from heatgraph.baselines.templates_solver import (
+    Templates,
+    learn_templates,
+    learn_templates_within,
+    smallest_residual,
+)
 from heatgraph.datasets import make_graph, make_heat_signals
-from heatgraph.estimators import GraphicalLassoGraph, SmoothGraph, SpectralTemplates
 from heatgraph.experiments.paper import TABLES
 from heatgraph.experiments.paper_settings import EPS, PENALTIES, grid
 from heatgraph.experiments.synthetic_problems import CUT, MODELS, Problem
@@ -31,13 +38,6 @@ from heatgraph.experiments.synthetic_runs import PATHS
 from heatgraph.graph import Graph
 from heatgraph.graph.candidates import CandidateEdges
 from heatgraph.metrics import EdgeScores, edge_scores
-from heatgraph.solvers.log_degree import learn_log_degree
-from heatgraph.solvers.templates import (
-    Templates,
-    learn_templates,
-    learn_templates_within,
-    smallest_residual,
-)
 
 Array = NDArray[np.float64]
 Path = Callable[[Array], list[Array | None]]  # signals (N, M) to weights, one a parameter

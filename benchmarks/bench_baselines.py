@@ -17,12 +17,16 @@ import numpy as np
 from scipy import sparse
 from threadpoolctl import threadpool_limits
 
+from heatgraph.baselines.log_degree_solver import log_degree_step, parameters_for_degree
+from heatgraph.baselines.semismooth_newton import squared_distances
+from heatgraph.baselines.smooth_solver import smooth_graph_step
+from heatgraph.baselines.templates_solver import (
+    Templates,
+    learn_templates_within,
+    smallest_residual,
+)
 from heatgraph.datasets import make_graph, make_heat_signals
 from heatgraph.graph.candidates import CandidateEdges
-from heatgraph.solvers.log_degree import log_degree_step, parameters_for_degree
-from heatgraph.solvers.semismooth_newton import squared_distances
-from heatgraph.solvers.smooth import smooth_graph_step
-from heatgraph.solvers.templates import Templates, learn_templates_within, smallest_residual
 
 Answer = tuple[float, float, str]  # objective, violation, status
 

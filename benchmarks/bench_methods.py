@@ -17,11 +17,11 @@ import numpy as np
 from sklearn.base import clone
 
 from heatgraph import CausalGraphProcess, DiffusionPolytope, GeneralizedLaplacian, Graph
+from heatgraph.baselines.precision_solver import FORMS, fit_precision
 from heatgraph.comparison.methods import METHODS, NO_GRAPH
 from heatgraph.datasets import make_graph, make_heat_signals
 from heatgraph.graph import CandidateEdges
 from heatgraph.metrics import average_precision, edge_scores
-from heatgraph.solvers.precision import FORMS, fit_precision
 
 PROBLEMS = {
     f"{noise} {kind.upper()}": (kind, size)

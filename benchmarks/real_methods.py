@@ -23,8 +23,6 @@ from sklearn.impute import IterativeImputer, KNNImputer
 Array = NDArray[np.float64]
 Predict = Callable[[Array], Array]
 
-RIDGE = 1e-9
-
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
@@ -175,30 +173,14 @@ def learn_auto(X: Array) -> Fitted:
     return _graph_of(model, model.impute)
 
 
-def smooth_graph(Z: Array) -> Fitted:
-    """Fills in by its own model: the ``y`` with the least ``||x - y||^2 + alpha y^T L y``."""
-    from heatgraph import SmoothGraph
-
-    model = SmoothGraph().fit(Z)
-    form = model.alpha * model.laplacian_ + RIDGE * np.eye(Z.shape[1])
-
-    def predict(X: Array) -> Array:
-        seen = ~np.isnan(X)
-        known = np.where(seen, X, 0.0)
-        ys = [np.linalg.solve(form + np.diag(s * 1.0), x) for x, s in zip(known, seen, strict=True)]
-        return np.where(seen, X, ys)
-
-    return _graph_of(model, predict)
-
-
 def spectral_templates(Z: Array) -> Fitted:
     from heatgraph import SpectralTemplates
 
     return _graph_of(SpectralTemplates().fit(Z), None)
 
 
-def gaussian_graph(name: str, **parameters: Any) -> Callable[[Array], Fitted]:
-    """A method of ``heatgraph.baselines`` that centres by itself and fills gaps."""
+def filling_graph(name: str, **parameters: Any) -> Callable[[Array], Fitted]:
+    """A method of ``heatgraph.baselines`` that fills hidden entries."""
 
     def fit(X: Array) -> Fitted:
         import heatgraph
@@ -231,19 +213,21 @@ METHODS = {
     "IterativeImputer": Method(chained_regressions, takes_nan=True),
     "correlation": Method(correlation, predicts=False),
     "partial correlation": Method(partial_correlation, predicts=False),
-    "SmoothGraph": Method(smooth_graph, ours=True),
+    "GraphicalLassoGraph": Method(filling_graph("GraphicalLassoGraph"), ours=True),
+    "SmoothGraph": Method(filling_graph("SmoothGraph"), ours=True),
+    "SmoothGraph-log": Method(filling_graph("SmoothGraph", degrees="log"), ours=True),
     "SpectralTemplates": Method(spectral_templates, ours=True, predicts=False),
     "DiffusionPolytope": Method(diffusion_polytope, ours=True, predicts=False),
     "neighbours": Method(neighbours, ours=True, predicts=False),
-    "GGL": Method(gaussian_graph("GeneralizedLaplacian"), True, True, ours=True),
+    "GGL": Method(filling_graph("GeneralizedLaplacian"), True, True, ours=True),
     "DDGL": Method(
-        gaussian_graph("GeneralizedLaplacian", constraint="dominant"), True, True, ours=True
+        filling_graph("GeneralizedLaplacian", constraint="dominant"), True, True, ours=True
     ),
     "CGL": Method(
-        gaussian_graph("GeneralizedLaplacian", constraint="combinatorial"), True, True, ours=True
+        filling_graph("GeneralizedLaplacian", constraint="combinatorial"), True, True, ours=True
     ),
-    "LakeTenenbaum": Method(gaussian_graph("LakeTenenbaum"), True, True, ours=True),
-    "HeatFilter": Method(gaussian_graph("HeatFilter"), centres=True, ours=True),
+    "LakeTenenbaum": Method(filling_graph("LakeTenenbaum"), True, True, ours=True),
+    "HeatFilter": Method(filling_graph("HeatFilter"), ours=True),
     "HeatCovariance": Method(heat_covariance, takes_nan=True, centres=True, ours=True),
     "LearnHeat": Method(learn_heat, takes_nan=True, ours=True),
     "heatgraph.learn": Method(learn_auto, takes_nan=True, centres=True, ours=True),

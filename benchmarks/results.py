@@ -1,12 +1,14 @@
-"""Measured numbers: where they are kept, whether they are still those of this code, who quotes them.
+"""Measured numbers: where they are kept, whether they are those of this code, who quotes them.
 
-A file ``docs/results/NAME.json`` holds what one command measured, with the command, the version, the
-commit, the date, the cores, and a digest of each module that the numbers come from.  A page names
-the files that it quotes in a comment, ``<!-- results: NAME NAME; constants: 0.35 -->``: every
+A file ``docs/results/NAME.json`` holds what one command measured, with the command, the version,
+the commit, the date, the cores, and a digest of each module that the numbers come from.  A page
+names the files that it quotes in a comment, ``<!-- results: NAME NAME; constants: 0.35 -->``: every
 decimal number of its text has to be in one of them, to the digits shown, or among the constants,
-which are settings and not measurements.  While the documentation is built, ``generated/results``
-gets two texts for each file: ``NAME.md``, the text that the command wrote, and ``NAME-when.md``,
-which says when it was measured and whether the code has changed since.
+which are settings and not measurements.  While the documentation is built,
+``docs/generated/results`` gets two texts for each file: ``NAME.md``, the text that the command
+wrote, and ``NAME-when.md``, which says when it was measured and whether the code has changed since.
+
+``make results`` renews the files (`benchmarks.make_results`).
 """
 
 from __future__ import annotations
@@ -15,15 +17,21 @@ import ast
 import hashlib
 import json
 import math
+import os
 import re
+import subprocess
 from collections.abc import Iterable, Iterator, Mapping
+from datetime import date
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-DOCS = Path(__file__).resolve().parents[1]
-ROOT = DOCS.parent
+ROOT = Path(__file__).resolve().parents[1]
+DOCS = ROOT / "docs"
 RESULTS = DOCS / "results"
-QUOTES = re.compile(r"<!-- results:(?P<names>[^;]*?)(?:; constants:(?P<constants>.*?))?-->", re.DOTALL)
+QUOTES = re.compile(
+    r"<!-- results:(?P<names>[^;]*?)(?:; constants:(?P<constants>.*?))?-->", re.DOTALL
+)
 # What is no prose: fenced blocks but for admonitions, code, formulas, links, comments.
 NO_PROSE = re.compile(
     r"^```.*?^```|`[^`]*`|\$\$.*?\$\$|\$[^$]*\$|\]\([^)]*\)|<!--.*?-->", re.DOTALL | re.MULTILINE
@@ -35,6 +43,19 @@ def read(name: str) -> dict[str, Any]:
     """The content of a results file."""
     content: dict[str, Any] = json.loads((RESULTS / f"{name}.json").read_text("utf-8"))
     return content
+
+
+def measured(command: str, modules: Iterable[str]) -> dict[str, Any]:
+    """What a results file says of itself: by what, when, where and with which code."""
+    git = ["git", "-C", str(ROOT), "rev-parse", "HEAD"]
+    return {
+        "command": command,
+        "version": version("heatgraph"),
+        "commit": subprocess.run(git, capture_output=True, text=True).stdout.strip() or "unknown",
+        "date": str(date.today()),
+        "cores": os.cpu_count(),
+        "modules": digests(modules),
+    }
 
 
 def digests(modules: Iterable[str]) -> dict[str, str]:
@@ -53,9 +74,9 @@ def _digest(source: str) -> str:
     for node in ast.walk(tree):
         body = getattr(node, "body", None)
         first = body[0] if isinstance(body, list) and body else None
-        if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
-            if isinstance(first.value.value, str):
-                node.body = node.body[1:]  # type: ignore[attr-defined]
+        value = first.value if isinstance(first, ast.Expr) else None
+        if isinstance(value, ast.Constant) and isinstance(value.value, str):
+            node.body = body[1:]
     return hashlib.sha256(ast.dump(tree).encode()).hexdigest()[:16]
 
 
@@ -71,8 +92,8 @@ def when(content: Mapping[str, Any]) -> str:
     """A line on when, where and by what the numbers were measured."""
     version = f"version {content['version']}, " if "version" in content else ""
     line = (
-        f"*Measured by `{content['command']}` on {content['date'][:10]} ({version}commit "
-        f"{content['commit'][:9]}, {content['cores']} cores)."
+        f"*Measured by `{content.get('command', 'make bench')}` on {content['date'][:10]} "
+        f"({version}commit {content['commit'][:9]}, {content['cores']} cores)."
     )
     modules = changed(content)
     if not content.get("modules"):
@@ -141,25 +162,21 @@ def pages() -> list[Path]:
     return [ROOT / "README.md", *written]
 
 
-def write_texts(app: Any = None) -> None:
-    """Write what the pages include, and warn of numbers that no results file has."""
-    from sphinx.util import logging
-
-    folder = DOCS / "generated" / "results"
+def write_texts(folder: Path) -> None:
+    """Write what the pages include."""
     folder.mkdir(parents=True, exist_ok=True)
     for path in RESULTS.glob("*.json"):
         content = read(path.stem)
-        if "command" in content:
-            (folder / f"{path.stem}-when.md").write_text(when(content), "utf-8")
-            (folder / f"{path.stem}.md").write_text(content.get("page", ""), "utf-8")
-    for page in pages():
-        text = page.read_text("utf-8")
-        if quoted(text) is not None and (numbers := unfounded(text)):
-            logging.getLogger(__name__).warning(
-                "%s quotes %s, which its results files do not have", page.name, ", ".join(numbers)
-            )
+        (folder / f"{path.stem}-when.md").write_text(when(content), "utf-8")
+        (folder / f"{path.stem}.md").write_text(content.get("page", ""), "utf-8")
 
 
-def setup(app: Any) -> dict[str, bool]:
-    app.connect("builder-inited", write_texts)
-    return {"parallel_read_safe": True}
+def complaints() -> list[str]:
+    """The pages that quote numbers which their results files do not have, and which numbers."""
+    texts = {page: page.read_text("utf-8") for page in pages()}
+    found = {page: unfounded(text) for page, text in texts.items() if quoted(text) is not None}
+    return [
+        f"{page.relative_to(ROOT)} quotes {', '.join(numbers)}, which its results files do not have"
+        for page, numbers in found.items()
+        if numbers
+    ]

@@ -11,19 +11,15 @@ if TYPE_CHECKING:
         CausalGraphProcess,
         DiffusionPolytope,
         GeneralizedLaplacian,
+        GraphicalLassoGraph,
         HeatFilter,
         LakeTenenbaum,
+        SmoothGraph,
+        SpectralTemplates,
         neighbour_graph,
     )
     from heatgraph.comparison import compare, difference
-    from heatgraph.estimators import (
-        GraphicalLassoGraph,
-        HeatCovariance,
-        LearnHeat,
-        SmoothGraph,
-        SpectralTemplates,
-        learn,
-    )
+    from heatgraph.estimators import HeatCovariance, LearnHeat, learn
     from heatgraph.graph import Graph
     from heatgraph.storage import load_model, save_model
 
@@ -49,16 +45,19 @@ __all__ = [
     "save_model",
 ]
 _HOMES = {
-    "compare": "heatgraph.comparison",
-    "difference": "heatgraph.comparison",
     "CausalGraphProcess": "heatgraph.baselines",
-    "neighbour_graph": "heatgraph.baselines",
-    "HeatFilter": "heatgraph.baselines",
     "DiffusionPolytope": "heatgraph.baselines",
     "GeneralizedLaplacian": "heatgraph.baselines",
     "Graph": "heatgraph.graph",
+    "GraphicalLassoGraph": "heatgraph.baselines",
+    "HeatFilter": "heatgraph.baselines",
     "LakeTenenbaum": "heatgraph.baselines",
+    "SmoothGraph": "heatgraph.baselines",
+    "SpectralTemplates": "heatgraph.baselines",
+    "compare": "heatgraph.comparison",
+    "difference": "heatgraph.comparison",
     "load_model": "heatgraph.storage",
+    "neighbour_graph": "heatgraph.baselines",
     "save_model": "heatgraph.storage",
 }
 

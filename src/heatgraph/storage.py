@@ -19,15 +19,16 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.sparse.linalg import LinearOperator
 
-from heatgraph.baselines import DiffusionPolytope, GeneralizedLaplacian, HeatFilter, LakeTenenbaum
-from heatgraph.estimators import (
+from heatgraph.baselines import (
+    DiffusionPolytope,
+    GeneralizedLaplacian,
     GraphicalLassoGraph,
-    HeatCovariance,
-    LearnHeat,
-    ModelComparison,
+    HeatFilter,
+    LakeTenenbaum,
     SmoothGraph,
     SpectralTemplates,
 )
+from heatgraph.estimators import HeatCovariance, LearnHeat, ModelComparison
 from heatgraph.estimators.large_covariance import set_operators
 from heatgraph.files import read_arrays, write_arrays
 from heatgraph.graph import Graph

@@ -11,7 +11,7 @@ from sklearn.linear_model import Lasso
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from heatgraph import CausalGraphProcess
-from heatgraph.solvers.causal import (
+from heatgraph.baselines.causal_solver import (
     Lags,
     coefficients,
     commuting_filters,

@@ -10,11 +10,11 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from heatgraph import GeneralizedLaplacian
+from heatgraph.baselines.precision_solver import FORMS, fit_precision, penalised_moment
 from heatgraph.datasets import make_graph, make_heat_signals
 from heatgraph.graph import CandidateEdges
 from heatgraph.metrics import edge_scores
 from heatgraph.models.moments import log_likelihoods
-from heatgraph.solvers.precision import FORMS, fit_precision, penalised_moment
 
 CONSTRAINTS = ["generalized", "dominant", "combinatorial"]
 

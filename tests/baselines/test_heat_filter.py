@@ -50,8 +50,8 @@ def test_an_exact_covariance_gives_the_graph_and_the_time(truth):
 
 def test_another_time_only_scales_the_laplacian(truth):
     """Why the alternation ends after one round."""
+    from heatgraph.baselines.precision_solver import fit_precision
     from heatgraph.graph import CandidateEdges
-    from heatgraph.solvers.precision import fit_precision
 
     rng = np.random.default_rng(0)
     S_in = np.cov(rng.standard_normal((200, 12)).T)

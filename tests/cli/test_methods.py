@@ -5,8 +5,15 @@ import json
 import numpy as np
 import pytest
 
-from heatgraph.baselines import DiffusionPolytope, GeneralizedLaplacian, HeatFilter, LakeTenenbaum
-from heatgraph.estimators import GraphicalLassoGraph, SmoothGraph, SpectralTemplates
+from heatgraph.baselines import (
+    DiffusionPolytope,
+    GeneralizedLaplacian,
+    GraphicalLassoGraph,
+    HeatFilter,
+    LakeTenenbaum,
+    SmoothGraph,
+    SpectralTemplates,
+)
 from heatgraph.storage import load_model
 
 METHODS = {

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from heatgraph.baselines.causal_solver import Lags, coefficients, commuting_filters, nearest_shift
 from heatgraph.estimators.fitted_graph import CUT, warn_of_status
 from heatgraph.estimators.hidden import node_means
 from heatgraph.estimators.progress import watch_fit
@@ -19,7 +20,6 @@ from heatgraph.estimators.reporting import ReportMixin
 from heatgraph.estimators.validation import check_complete, check_number, node_names, unit_of
 from heatgraph.graph import Graph
 from heatgraph.selection.interpolation import sparsest_within_error
-from heatgraph.solvers.causal import Lags, coefficients, commuting_filters, nearest_shift
 from heatgraph.solvers.result import Monitor, Status
 
 __all__ = ["CausalGraphProcess"]

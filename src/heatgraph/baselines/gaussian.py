@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from heatgraph.baselines.precision_solver import PrecisionFit
 from heatgraph.estimators.fitted_graph import store_graph, warn_of_status
 from heatgraph.estimators.hidden import node_means
 from heatgraph.estimators.validation import (
@@ -21,7 +22,6 @@ from heatgraph.estimators.validation import (
 )
 from heatgraph.graph import CandidateEdges
 from heatgraph.models.moments import Moments, expected_moments
-from heatgraph.solvers.precision import PrecisionFit
 from heatgraph.solvers.result import Status
 
 __all__ = [

@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from heatgraph.baselines.gaussian import GapsMixin, fit_gaussian, read_signals, store_precision
+from heatgraph.baselines.precision_solver import PrecisionFit, fit_precision, penalised_moment
 from heatgraph.estimators.fitted_graph import check_n_edges
 from heatgraph.estimators.hidden import PrecisionMixin
 from heatgraph.estimators.progress import watch_fit
 from heatgraph.estimators.reporting import ReportMixin
 from heatgraph.estimators.validation import check_choice, check_number, over_square
-from heatgraph.solvers.precision import PrecisionFit, fit_precision, penalised_moment
 from heatgraph.solvers.result import Monitor
 
 __all__ = ["GeneralizedLaplacian"]

@@ -10,6 +10,7 @@ from scipy.optimize import minimize_scalar
 from sklearn.base import BaseEstimator
 
 from heatgraph.baselines.gaussian import store_weights
+from heatgraph.baselines.precision_solver import fit_precision, penalised_moment
 from heatgraph.estimators.fitted_graph import check_n_edges, warn_of_status
 from heatgraph.estimators.hidden import PrecisionMixin, node_means
 from heatgraph.estimators.progress import watch_fit
@@ -25,7 +26,6 @@ from heatgraph.estimators.validation import (
     unit_of,
 )
 from heatgraph.selection.cut import CUTS
-from heatgraph.solvers.precision import fit_precision, penalised_moment
 from heatgraph.solvers.result import Monitor
 
 __all__ = ["HeatFilter", "filter_time", "unfiltered_moment"]

@@ -18,13 +18,13 @@ from heatgraph.baselines.gaussian import (
     read_signals,
     store_precision,
 )
+from heatgraph.baselines.precision_solver import PrecisionFit, fit_precision, penalised_moment
 from heatgraph.estimators.fitted_graph import check_n_edges
 from heatgraph.estimators.hidden import PrecisionMixin
 from heatgraph.estimators.progress import watch_fit
 from heatgraph.estimators.reporting import ReportMixin
 from heatgraph.estimators.validation import check_number, over_square, per_square
 from heatgraph.models.moments import log_likelihoods
-from heatgraph.solvers.precision import PrecisionFit, fit_precision, penalised_moment
 from heatgraph.solvers.result import Monitor, Status
 
 __all__ = ["LakeTenenbaum"]

@@ -7,15 +7,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from heatgraph.baselines import DiffusionPolytope, GeneralizedLaplacian, HeatFilter, LakeTenenbaum
-from heatgraph.cli.wording import option_of
-from heatgraph.estimators import (
+from heatgraph.baselines import (
+    DiffusionPolytope,
+    GeneralizedLaplacian,
     GraphicalLassoGraph,
-    HeatCovariance,
-    LearnHeat,
+    HeatFilter,
+    LakeTenenbaum,
     SmoothGraph,
     SpectralTemplates,
 )
+from heatgraph.cli.wording import option_of
+from heatgraph.estimators import HeatCovariance, LearnHeat
 from heatgraph.estimators.choosing_model import MODELS, SHARED, choose_model, stage_files
 from heatgraph.estimators.comparison import ESTIMATOR_OF
 

@@ -14,17 +14,14 @@ from sklearn.impute import KNNImputer
 from heatgraph.baselines import (
     DiffusionPolytope,
     GeneralizedLaplacian,
+    GraphicalLassoGraph,
     HeatFilter,
     LakeTenenbaum,
-    neighbour_graph,
-)
-from heatgraph.estimators import (
-    GraphicalLassoGraph,
-    HeatCovariance,
-    LearnHeat,
     SmoothGraph,
     SpectralTemplates,
+    neighbour_graph,
 )
+from heatgraph.estimators import HeatCovariance, LearnHeat
 from heatgraph.estimators.hidden import fill_by_precision, node_means
 from heatgraph.estimators.validation import check_signals
 

@@ -2,8 +2,8 @@
 
 Terms are added by halves, as :func:`~heatgraph.solvers.signal_access.tree_sum` adds
 them.  Whoever has the terms from one to another adds those that have their place in that order, and
-hands on a sum for each stretch of them that is one of the halves, their halves and so on: one for one of two
-parts, and some ten at most, whatever the number of terms.
+hands on a sum for each stretch of them that is one of the halves, their halves and so on: one for
+one of two parts, and some ten at most, whatever the number of terms.
 """
 
 from __future__ import annotations

@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.covariance import ledoit_wolf
 
+from heatgraph.baselines import SmoothGraph
 from heatgraph.datasets import PlacedSignals, load_molene, neighbour_graph
-from heatgraph.estimators import LearnHeat, SmoothGraph
+from heatgraph.estimators import LearnHeat
 from heatgraph.experiments.prediction import Missed, in_parts
 
 __all__ = ["METHODS", "TREATMENTS", "compare", "load", "treat"]

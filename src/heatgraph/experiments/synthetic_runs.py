@@ -10,9 +10,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from heatgraph.baselines.smooth_graph import SmoothGraph
+from heatgraph.baselines.smooth_solver import learn_smooth
+from heatgraph.baselines.spectral_templates import SpectralTemplates
+from heatgraph.baselines.templates_solver import (
+    Templates,
+    learn_templates,
+    learn_templates_within,
+    smallest_residual,
+)
 from heatgraph.estimators.learn_heat import LearnHeat
-from heatgraph.estimators.smooth import SmoothGraph
-from heatgraph.estimators.templates import SpectralTemplates
 from heatgraph.experiments.synthetic_problems import CUT, Problem, Spec, draw
 from heatgraph.graph import Graph
 from heatgraph.graph.candidates import CandidateEdges
@@ -21,13 +28,6 @@ from heatgraph.models.atoms import ATOMS
 from heatgraph.models.heat import HeatObjective, Signals
 from heatgraph.solvers.heat import solve_heat
 from heatgraph.solvers.palm import solve_paper
-from heatgraph.solvers.smooth import learn_smooth
-from heatgraph.solvers.templates import (
-    Templates,
-    learn_templates,
-    learn_templates_within,
-    smallest_residual,
-)
 
 __all__ = ["ESTIMATORS", "PATHS", "as_graph", "no_truth", "path", "weights_at"]
 

@@ -8,10 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import cho_factor, cho_solve
 
-from heatgraph.graph.candidates import CandidateEdges
-from heatgraph.models.simplex import project_simplex
-from heatgraph.solvers.result import Status
-from heatgraph.solvers.semismooth_newton import (
+from heatgraph.baselines.semismooth_newton import (
     check_positive,
     check_signals,
     frozen,
@@ -19,6 +16,9 @@ from heatgraph.solvers.semismooth_newton import (
     pair_newton,
     squared_distances,
 )
+from heatgraph.graph.candidates import CandidateEdges
+from heatgraph.models.simplex import project_simplex
+from heatgraph.solvers.result import Status
 
 __all__ = ["GraphStep", "SmoothSolution", "learn_smooth", "smooth_graph_step"]
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from heatgraph.baselines.semismooth_newton import squared_distances
+from heatgraph.baselines.smooth_solver import learn_smooth, smooth_graph_step
 from heatgraph.graph.candidates import CandidateEdges
-from heatgraph.solvers.semismooth_newton import squared_distances
-from heatgraph.solvers.smooth import learn_smooth, smooth_graph_step
 
 
 def signals(rng, n_nodes, n_signals=30):

@@ -9,6 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
+from heatgraph.baselines.semismooth_newton import squared_distances
+from heatgraph.baselines.templates_solver import (
+    Templates,
+    TemplatesSolution,
+    learn_templates,
+    learn_templates_within,
+    smallest_residual,
+)
 from heatgraph.estimators.fitted_graph import CUT, check_n_edges, store_graph, tell, warn_of_status
 from heatgraph.estimators.progress import watch_fit
 from heatgraph.estimators.reporting import ReportMixin
@@ -23,14 +31,6 @@ from heatgraph.estimators.validation import (
 from heatgraph.graph import CandidateEdges, Graph
 from heatgraph.selection.edge_count_search import RESOLUTION, fit_for_edges
 from heatgraph.solvers.result import Monitor
-from heatgraph.solvers.semismooth_newton import squared_distances
-from heatgraph.solvers.templates import (
-    Templates,
-    TemplatesSolution,
-    learn_templates,
-    learn_templates_within,
-    smallest_residual,
-)
 
 __all__ = ["SpectralTemplates"]
 

@@ -11,6 +11,9 @@ from scipy.linalg import solve
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from heatgraph.baselines.log_degree_solver import learn_log_degree, parameters_for_degree
+from heatgraph.baselines.semismooth_newton import squared_distances
+from heatgraph.baselines.smooth_solver import learn_smooth
 from heatgraph.estimators.fitted_graph import CUT, check_n_edges, store_graph, tell, warn_of_status
 from heatgraph.estimators.hidden import PrecisionMixin, node_means
 from heatgraph.estimators.progress import watch_fit
@@ -36,10 +39,7 @@ from heatgraph.selection.edge_count_search import (
 )
 from heatgraph.selection.interpolation import interpolation_errors, smoothing_form
 from heatgraph.selection.masked_prediction import hide_entries
-from heatgraph.solvers.log_degree import learn_log_degree, parameters_for_degree
 from heatgraph.solvers.result import Monitor, Status
-from heatgraph.solvers.semismooth_newton import squared_distances
-from heatgraph.solvers.smooth import learn_smooth
 
 __all__ = ["SmoothGraph"]
 

@@ -9,14 +9,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq
 
-from heatgraph.graph.candidates import CandidateEdges
-from heatgraph.solvers.result import Status
-from heatgraph.solvers.semismooth_newton import (
+from heatgraph.baselines.semismooth_newton import (
     check_positive,
     check_signals,
     frozen,
     over_candidates,
 )
+from heatgraph.graph.candidates import CandidateEdges
+from heatgraph.solvers.result import Status
 from heatgraph.solvers.simplex_qp import SimplexPoint, SimplexQP
 
 __all__ = [

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from heatgraph.graph.candidates import CandidateEdges
-from heatgraph.solvers.log_degree import (
+from heatgraph.baselines.log_degree_solver import (
     learn_log_degree,
     log_degree_step,
     parameters_for_degree,
 )
-from heatgraph.solvers.semismooth_newton import squared_distances
+from heatgraph.baselines.semismooth_newton import squared_distances
+from heatgraph.graph.candidates import CandidateEdges
 
 
 def points(rng, n_nodes):

@@ -7,9 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from heatgraph.graph.candidates import CandidateEdges
-from heatgraph.solvers.result import Status
-from heatgraph.solvers.semismooth_newton import (
+from heatgraph.baselines.semismooth_newton import (
     check_positive,
     check_signals,
     frozen,
@@ -17,6 +15,8 @@ from heatgraph.solvers.semismooth_newton import (
     pair_newton,
     squared_distances,
 )
+from heatgraph.graph.candidates import CandidateEdges
+from heatgraph.solvers.result import Status
 
 __all__ = ["LogDegreeSolution", "learn_log_degree", "log_degree_step", "parameters_for_degree"]
 

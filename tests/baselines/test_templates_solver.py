@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from heatgraph.graph.candidates import CandidateEdges
-from heatgraph.solvers.simplex_qp import SimplexQP
-from heatgraph.solvers.templates import (
+from heatgraph.baselines.templates_solver import (
     Templates,
     learn_templates,
     learn_templates_within,
     smallest_residual,
 )
+from heatgraph.graph.candidates import CandidateEdges
+from heatgraph.solvers.simplex_qp import SimplexQP
 
 
 def random_laplacian(rng, n_nodes, density=0.3):
