@@ -1,9 +1,10 @@
-"""Renew the results files of the reproduced experiments, and say what changed.
+"""Renew the results files that pages quote, and say what changed.
 
     python -m benchmarks.make_results [NAME ...] [--jobs 2] [--data-home DATA]
 
-An interrupted run goes on where it stopped, as long as the code is the same.  Other results files
-are written by the benchmark that they are named after.
+An interrupted run goes on where it stopped, as long as the code is the same.  What a benchmark
+prints is kept as it is.  The files of `bench_covariance`, `bench_large` and `bench_real` are
+written by these themselves.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +42,6 @@ PAPER = (
     "heatgraph.experiments.paper_settings",
     "heatgraph.experiments.synthetic_problems",
     "heatgraph.experiments.synthetic_runs",
-    "heatgraph.experiments.tables",
     "heatgraph.solvers.laplacian_qp",
     "heatgraph.solvers.palm",
 )
@@ -49,19 +49,34 @@ PAPER = (
 
 @dataclass(frozen=True)
 class Source:
-    """The experiments of a results file, and the modules that their numbers come from."""
+    """The experiments of a results file, or a benchmark, and the modules its numbers come from."""
 
     experiments: tuple[str, ...]
     modules: tuple[str, ...]
-    options: tuple[str, ...] = field(default=())
+    options: tuple[str, ...] = ()
+    benchmark: str | None = None
+
+
+def benchmark(name: str, *modules: str) -> Source:
+    """A benchmark that prints its numbers."""
+    module = f"benchmarks.{name}"
+    return Source((), (module, *modules), benchmark=module)
 
 
 SOURCES = {
-    "tables": Source(
-        ("table1", "table2"), PAPER + HEAT, ("--paper-grid", "near", "--learned-instances", "2")
+    "algorithm": Source(
+        ("algorithm",),
+        (*PAPER, "heatgraph.experiments.algorithm"),
+        ("--paper-grid", "near", "--paper-instances", "4", "--learned-instances", "2"),
     ),
-    "figures": Source(("figure1", "figure2", "figure3", "figure4", "figure5"), PAPER + HEAT),
+    "tables": Source(("table1", "table2"), (*PAPER, *HEAT, "heatgraph.experiments.tables")),
+    **{
+        name: Source((name,), (*PAPER, *HEAT, f"heatgraph.experiments.{name}"))
+        for name in ("figure1", "figure2", "figure3", "figure4", "figure5")
+    },
     "long_times": Source(("long_times",), (*PAPER, "heatgraph.experiments.long_times")),
+    "solver": benchmark("bench_solver", *HEAT, "heatgraph.solvers.palm"),
+    "accuracy": benchmark("bench_accuracy", *HEAT),
     "etex": Source(
         ("etex",), (*HEAT, "heatgraph.experiments.etex", "heatgraph.experiments.etex_fits")
     ),
@@ -75,25 +90,36 @@ SOURCES = {
 
 
 def renew(name: str, more: Sequence[str]) -> None:
-    """Run the experiments of a results file, write it and its pictures, and say what changed."""
+    """Measure what a results file holds, write it, and say what changed."""
     source = SOURCES[name]
-    options = [*source.options, *more]
-    about = measured(
-        shlex.join(["heatgraph", "reproduce", *source.experiments, *options]), source.modules
-    )
-    # Finished parts are found again by the version of the package; here by the code itself.
-    code = hashlib.sha256(json.dumps(about["modules"]).encode()).hexdigest()[:16]
-    program = Path(sys.executable).with_name("heatgraph")
-    folders = ["--output", str(WORK / name), "--cache", str(WORK / "cells" / code), "--force"]
-    subprocess.run([str(program), "reproduce", *source.experiments, *options, *folders], check=True)
-    content = {**about, "numbers": _numbers(name), "page": _page(name)}
+    content = _printed(source) if source.benchmark else _reproduced(name, source, more)
     path = RESULTS / f"{name}.json"
     earlier = read(name) if path.exists() else {}
     with write_atomically(path, "w") as file:
         file.write(json.dumps(content, indent=1, ensure_ascii=False) + "\n")
-    _copy_pictures(name)
     for line in differences(earlier.get("numbers", {}), content["numbers"]):
         print(f"{name}: {line}")
+
+
+def _printed(source: Source) -> dict[str, Any]:
+    """What a benchmark prints, line by line."""
+    about = measured(f"python -m {source.benchmark}", source.modules)
+    command = [sys.executable, "-m", str(source.benchmark)]
+    done = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
+    return {**about, "numbers": {"printed": done.stdout.splitlines()}}
+
+
+def _reproduced(name: str, source: Source, more: Sequence[str]) -> dict[str, Any]:
+    """The numbers and the page of experiments; their pictures are copied to the documentation."""
+    command = ["reproduce", *source.experiments, *source.options]
+    about = measured(shlex.join(["heatgraph", *command]), source.modules)
+    # Finished parts are found again by the version of the package; here by the code itself.
+    code = hashlib.sha256(json.dumps(about["modules"]).encode()).hexdigest()[:16]
+    program = str(Path(sys.executable).with_name("heatgraph"))
+    folders = ["--output", str(WORK / name), "--cache", str(WORK / "cells" / code), "--force"]
+    subprocess.run([program, *command, *folders, *more], check=True)
+    _copy_pictures(name)
+    return {**about, "numbers": _numbers(name), "page": _page(name)}
 
 
 def _numbers(name: str) -> dict[str, Any]:
@@ -135,12 +161,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(SOURCES))
     parser.add_argument("--jobs", default="1")
     parser.add_argument("--data-home", help="where data sets are kept")
+    parser.add_argument("--cache", help="where finished parts are kept, whatever the code")
     given = parser.parse_args(arguments)
     unknown = [name for name in given.names if name not in SOURCES]
     if unknown:
         parser.error(f"there is no {unknown[0]!r}; there are {', '.join(SOURCES)}")
     more = ["--jobs", given.jobs]
     more += ["--data-home", given.data_home] if given.data_home else []
+    more += ["--cache", given.cache] if given.cache else []
     for name in given.names or SOURCES:
         renew(name, more)
 

@@ -82,10 +82,11 @@ class LearnHeat(HiddenScoreMixin, ReportMixin, TransformerMixin, BaseEstimator):
         Whether the scales are learned too.
     atoms : {"unit", "raw"}
         What the sparsity penalty charges for an atom: its norm, or 1 as in the paper.
-    solver : {"auto", "dense", "sparse", "paper"}
+    solver : {"auto", "dense", "sparse", "paper"} or PaperOptions
         "dense" works on an array of all pairs, "sparse" on the candidate edges alone, with no
         such array, which "auto" prefers from 2000 nodes on; "paper" runs the paper's two
-        algorithms to the letter, with a conic solver inside (``pip install "heatgraph[paper]"``).
+        algorithms to the letter, with a conic solver inside (``pip install "heatgraph[paper]"``);
+        so does a :class:`~heatgraph.PaperOptions`, with what the paper leaves open.
     candidates : optional
         The pairs that may be edges: None or "all", a number of nearest neighbours, an edge list,
         a mask, a Graph.  For all of them, ``solver="sparse"`` starts from 25 neighbours, and adds

@@ -26,6 +26,7 @@ from heatgraph.models.atoms import ATOMS, AtomWeights
 from heatgraph.models.heat import HeatObjective, Signals
 from heatgraph.selection.choose_parameters import ALPHAS, BETAS, Grid, units_of
 from heatgraph.solvers.log_penalty import PENALTIES
+from heatgraph.solvers.palm import PaperOptions
 from heatgraph.solvers.signal_model import SignalModel
 
 __all__ = ["HeatParameters", "edge_count", "first_scales", "is_auto", "n_threads", "resolve"]
@@ -70,6 +71,8 @@ class HeatParameters:
     model: SignalModel
     cv: Any = None
     groups: Any = None
+    paper: PaperOptions | None = None
+    unit: float = 1.0  # of the signals, which are divided by it
 
     @property
     def unit_atoms(self) -> bool:
@@ -109,7 +112,9 @@ def resolve(
     """
     signals, rows = _signals_and_rows(estimator, X)
     n_nodes = rows.shape[1]
-    solver = _engine(check_choice("solver", estimator.solver, SOLVERS), n_nodes, X)
+    paper = estimator.solver if isinstance(estimator.solver, PaperOptions) else None
+    asked = "paper" if paper else check_choice("solver", estimator.solver, SOLVERS)
+    solver = _engine(asked, n_nodes, X)
     every_pair = is_every_pair(estimator.candidates)
     given = NEIGHBOURS if every_pair and solver == "sparse" else estimator.candidates
     candidates = resolve_candidates(given, rows, names)
@@ -142,6 +147,8 @@ def resolve(
         model=model,
         cv=estimator.cv,
         groups=None if groups is None else np.asarray(groups),
+        paper=paper,
+        unit=unit,
     )
 
 

@@ -75,7 +75,7 @@ class Settings:
         On how many of them LearnHeat runs as it comes; on all by default.
     paper_instances, learned_instances : int, optional
         On how many of them the paper's own algorithm runs, with the scales held and with the scales
-        learned; on all by default.
+        learned; on all by default.  The second is for other readings of the paper, too.
     paper_grid : {"whole", "near"}
         Whether the paper's own algorithm is tried on the whole of its grid, or on the eight rows of
         it that are near the best ones of our solver.

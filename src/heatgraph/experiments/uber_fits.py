@@ -60,6 +60,9 @@ def learn_slot(
     ``reading`` "counts" takes the pickups as they are, like the paper; "levelled" divides those of
     each zone by their mean over all weekday hours.  ``alpha`` and ``beta`` are in the units of the
     signals, ``data`` is their digest.
+
+    Differs from the paper: the fit starts from equal weights on all pairs, not from a random graph,
+    and the scales, of which the paper gives none, are held.
     """
     table = weekdays(load(data_home, source))
     first, end = SLOTS[slot]

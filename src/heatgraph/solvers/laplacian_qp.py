@@ -87,8 +87,8 @@ class LaplacianQP:
     def _repair(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
         """A valid Laplacian from SCS's answer, which meets the constraints only to ``eps``.
 
-        Positive off-diagonal entries are set to 0, the rest is scaled to the trace, the diagonal
-        is the row sums.
+        Differs from the paper, which takes SCS's answer as it is: positive off-diagonal entries are
+        set to 0, the rest is scaled to the trace, the diagonal is the row sums.
         """
         n = self.candidates.n_nodes
         w = np.maximum(-x[n:], 0.0)

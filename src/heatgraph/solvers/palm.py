@@ -11,11 +11,56 @@ from heatgraph.graph.candidates import CandidateEdges
 from heatgraph.solvers.laplacian_qp import LaplacianQP
 from heatgraph.solvers.result import Monitor, Progress, Solution, Status
 
-__all__ = ["solve_paper"]
+__all__ = ["PaperOptions", "solve_paper"]
 
 Array = NDArray[np.float64]
 
 CUT = 1e-4  # the weight above which the paper counts an edge
+
+
+@dataclass(frozen=True, eq=False)
+class PaperOptions:
+    """What the paper leaves open in its two algorithms; ``LearnHeat(solver=PaperOptions(...))``.
+
+    Parameters
+    ----------
+    gamma : tuple of 3 floats
+        The factors on the Lipschitz constants of the steps on H, L and tau.  The paper says only
+        that each exceeds 1; 1.1 follows its ``eta``.
+    eta : float
+        Base of the growth of ``C_2`` in the backtracking on L (Algorithm 2); the paper's is 1.1.
+    first_sources : array (n_signals, n_scales, n_nodes), optional
+        Sources at the start, in the units of the signals.  The paper does not say; zeros by
+        default.
+
+    Examples
+    --------
+    >>> PaperOptions(eta=1.5).gamma
+    (1.1, 1.1, 1.1)
+    """
+
+    gamma: tuple[float, float, float] = (1.1, 1.1, 1.1)
+    eta: float = 1.1
+    first_sources: Array | None = None
+
+    def __post_init__(self) -> None:
+        if len(self.gamma) != 3 or not min(self.gamma) > 1.0:
+            raise ValueError(f"gamma must be three numbers > 1, got {self.gamma}")
+        if not self.eta > 1.0:
+            raise ValueError(f"eta must be > 1, got {self.eta}")
+
+    def H0(self, shape: tuple[int, int, int], unit: float = 1.0) -> Array:
+        """The sources at the start, (S, N, M), for signals divided by ``unit``."""
+        if self.first_sources is None:
+            return np.zeros(shape)
+        given = np.asarray(self.first_sources, dtype=np.float64)
+        S, N, M = shape
+        if given.shape != (M, S, N) or not np.isfinite(given).all():
+            raise ValueError(
+                f"first_sources must be finite and {(M, S, N)} in shape, one block per signal, got "
+                f"shape {given.shape}"
+            )
+        return np.ascontiguousarray(given.transpose(1, 2, 0)) / unit
 
 
 @dataclass(frozen=True)
@@ -62,10 +107,9 @@ def solve_paper(
     learn_scales: bool,
     max_iter: int = 1000,
     tol: float = 1e-4,
-    gamma: tuple[float, float, float] = (1.1, 1.1, 1.1),
-    eta: float = 1.1,
+    options: PaperOptions | None = None,
+    unit: float = 1.0,
     monitor: Monitor | None = None,
-    H0: Array | None = None,
 ) -> Solution:
     r"""Learn the graph by the paper's LearnHeat (its Algorithms 1 and 2).
 
@@ -99,15 +143,12 @@ def solve_paper(
         The paper's rule: stop once the objective changes by less than ``tol``, in absolute
         value, over an iteration.  It is no stationarity residual: small steps stop it early.
         With 0 it runs exactly ``max_iter`` iterations.
-    gamma : tuple of 3 floats
-        The factors on the Lipschitz constants of the steps on H, L, tau.  The paper says only
-        that each exceeds 1; 1.1 follows its ``eta``.
-    eta : float
-        Base of the growth of ``C_2`` in the backtracking on L.
+    options : PaperOptions, optional
+        What the paper leaves open: gamma, eta and the first sources.
+    unit : float
+        What the signals were divided by, and the first sources of the options are to be.
     monitor : Monitor, optional
         Called after every iteration.
-    H0 : array (S, N, M), optional
-        Sources at the start.  The paper does not say; zeros by default.
 
     Returns
     -------
@@ -127,22 +168,25 @@ def solve_paper(
     >>> fit.n_iter, str(fit.status), bool(np.isclose(fit.w.sum(), 1.5))
     (5, 'max_iter', True)
     """
-    H = np.zeros((tau0.size, *X.shape)) if H0 is None else H0.copy()
-    _check(X, candidates, L0, tau0, H, gamma, eta)
+    options = PaperOptions() if options is None else options
+    gamma, eta = options.gamma, options.eta
+    _check(X, candidates, L0, tau0)
+    H = options.H0((tau0.size, *X.shape), unit)
     qp = LaplacianQP(candidates)
     point = Point.at(L0, H, tau0.copy())
     history = [objective(X, point, alpha, beta)]
-    # Algorithm 2 names no initial guess of C_2.  The first is a hundredth of the natural unit of
-    # the curvature, which lands within a small factor of what the backtracking settles on; then
-    # the last one accepted over eta, so that the constant can fall as well as rise.
-    unit = float(np.sum(X**2) * tau0.max() ** 2) or 1.0
-    C_2 = 1e-2 * unit
+    # Differs from the paper: Algorithm 2 names no initial guess of C_2.  The first is a hundredth
+    # of the natural unit of the curvature, which lands within a small factor of what the
+    # backtracking settles on; then the last one accepted over eta, so that the constant can fall
+    # as well as rise.
+    curvature = float(np.sum(X**2) * tau0.max() ** 2) or 1.0
+    C_2 = 1e-2 * curvature
     status = Status.MAX_ITER
     try:
         for t in range(1, max_iter + 1):
             trial = step_H(X, point, alpha, gamma[0])
             trial, C_2 = step_L(X, trial, qp, beta, C_2, gamma[1], eta)
-            C_2 = max(C_2 / eta, 1e-6 * unit)
+            C_2 = max(C_2 / eta, 1e-6 * curvature)
             if learn_scales:
                 trial = step_tau(X, trial, gamma[2])
             # Each step descends, so the last complete iterate is the best so far.
@@ -175,7 +219,8 @@ def step_L(
     Returns the point and the accepted constant.  ``C_2`` on entry is the initial guess.
     """
     Z, G = fit(X, p), gradient_L(X, p)
-    # Z is a sum of squares of entries of the size of X, and is known no better than this.
+    # Differs from the paper: the inequality has a slack.  Z is a sum of squares of entries of the
+    # size of X, and is known no better than this.
     rounding = 10.0 * np.finfo(float).eps * float(np.sum(X**2))
     k = 1
     while True:
@@ -190,8 +235,9 @@ def step_L(
         # To the letter: the exponent grows, so the k-th trial has eta^(k(k+1)/2).
         C_2 *= eta**k
         k += 1
-    # L_t is feasible for the program, so its minimiser has a value no higher; where SCS's
-    # tolerance exceeds the length of the step that can fail, and L_t is the better answer.
+    # Differs from the paper: a step that does not lower the program is not taken.  L_t is feasible,
+    # so the minimiser has a value no higher; where SCS's tolerance exceeds the length of the step
+    # that can fail, and L_t is the better answer.
     spread = beta * (float(np.sum(new.L**2)) - float(np.sum(p.L**2)))
     if linear + 0.5 * d * length + spread > 0.0:
         return p, C_2
@@ -232,7 +278,10 @@ def gradient_H(X: Array, p: Point) -> Array:
 
 
 def lipschitz_H(p: Point) -> float:
-    """``C_1 = ||2 D^T D||_F``, which is ``||2 D D^T||_F``, and ``D D^T = sum_s exp(-2 tau_s L)``."""
+    """``C_1 = ||2 D^T D||_F``.
+
+    The same as ``||2 D D^T||_F``, and ``D D^T = sum_s exp(-2 tau_s L)``.
+    """
     squares = np.exp(-2.0 * np.outer(p.tau, p.lam)).sum(axis=0)
     return 2.0 * float(np.sqrt(squares @ squares))
 
@@ -307,9 +356,6 @@ def _check(
     candidates: CandidateEdges,
     L0: Array,
     tau0: Array,
-    H0: Array,
-    gamma: tuple[float, float, float],
-    eta: float,
 ) -> None:
     """Refuse a start from which the descent would not hold."""
     n = candidates.n_nodes
@@ -324,9 +370,6 @@ def _check(
             f"a Laplacian of {n} nodes with trace {n} and weights on the candidates only",
         ),
         ("tau0", tau0.ndim == 1 and tau0.size > 0 and tau0.min() >= 0.0, "(S,) and >= 0"),
-        ("H0", H0.shape == (tau0.size, *X.shape), f"(S, N, M) in shape, got {H0.shape}"),
-        ("gamma", min(gamma) > 1.0, f"three numbers > 1, got {gamma}"),
-        ("eta", eta > 1.0, f"> 1, got {eta}"),
     ]
     for name, valid, remedy in checks:
         if not valid:
