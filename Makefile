@@ -28,7 +28,7 @@ BENCHMARKS := $(filter-out $(ACCURACY) $(DISTRIBUTED) $(SCALE) $(REAL) $(COVARIA
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help results setup demo test test-slow test-matrix lint format bench bench-accuracy bench-distributed bench-real bench-scale docs linkcheck build constraints clean
+.PHONY: help results setup demo test test-faults test-slow test-matrix lint format bench bench-accuracy bench-distributed bench-real bench-scale docs linkcheck build constraints clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -62,6 +62,9 @@ test-slow: setup  ## Run the slow tests
 
 test-matrix: setup  ## Run the tests on each Python that is installed, and with the lowest versions
 	$(BIN)/python -m nox
+
+test-faults: setup  ## Fail every call that writes, one after the other, and see what is left
+	$(BIN)/python tests/faults/inject.py
 
 lint: setup  ## Check style, types and the direction of imports
 	$(BIN)/ruff check .

@@ -6,8 +6,9 @@ Every measurement runs in a process of its own, on a cluster of one-thread worke
 1. speed: seconds a step (an evaluation of a graph on all signals) with one worker and with two;
 2. traffic: bytes that client and scheduler send and receive in a step, for few and many signals;
 3. memory: the peak of the client, for few and many signals read from Parquet;
-4. large: a million signals on 29 nodes from Parquet, 221 MB, every worker allowed less than they
-   take, with Dask's own rules of when a worker pauses and when it is killed.
+4. large: four million signals on 29 nodes from Parquet, 885 MB, two workers of 400 MB, so that the
+   signals are larger than the memory of both, with Dask's own rules of when a worker pauses and
+   when it is killed.
 
 ``python -m benchmarks.bench_distributed --quick`` measures less.  The ratio of 1 is that of a
 machine with two idle cores; the bytes do not depend on what else runs.
@@ -195,8 +196,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--only", choices=["speed", "growth", "large"])
-    parser.add_argument("--signals", type=int, default=1_000_000, help="of the large measurement")
-    parser.add_argument("--limit-mb", type=int, default=220)
+    parser.add_argument("--signals", type=int, default=4_000_000, help="of the large measurement")
+    parser.add_argument("--limit-mb", type=int, default=400)
     parser.add_argument("--one", nargs=5, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.one:

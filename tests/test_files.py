@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from heatgraph import files
+from heatgraph.disk import folders
 from heatgraph.files import read_array, write_atomically, write_folder
 
 
@@ -126,7 +126,7 @@ def test_folder_is_made_whole(tmp_path, exists):
     if exists:
         target.mkdir()
     with write_folder(target) as folder:
-        assert folder.parent == tmp_path
+        assert folder.is_relative_to(tmp_path)
         (folder / "a.txt").write_text("new")
         assert target.exists() is exists
     assert content(target) == {"a.txt": "new"}
@@ -159,7 +159,7 @@ def test_folder_is_replaced_only_when_asked_and_keeps_what_is_not_ours(tmp_path)
 @pytest.mark.parametrize("at_one_stroke", [True, False])
 def test_entries_that_are_not_ours_come_along(tmp_path, monkeypatch, at_one_stroke):
     if not at_one_stroke:
-        monkeypatch.setattr(files, "_exchange", lambda one, other: False)
+        monkeypatch.setattr(folders, "_exchange", lambda one, other: False)
     target = tmp_path / "result"
     write_result(target, "old")
     (target / "mine").mkdir()
@@ -173,13 +173,14 @@ def test_entries_that_are_not_ours_come_along(tmp_path, monkeypatch, at_one_stro
 
 
 def test_folder_whose_rename_fails_is_put_back(tmp_path, monkeypatch):
-    monkeypatch.setattr(files, "_exchange", lambda one, other: False)
+    monkeypatch.setattr(folders, "_exchange", lambda one, other: False)
     target = tmp_path / "result"
     write_result(target, "old")
-    rename = Path.rename
+    rename, refused = Path.rename, []
 
     def refuse_new(self, other):
-        if self.suffix == ".tmp":
+        if other == target and not refused:
+            refused.append(self)
             raise OSError("disk on fire")
         return rename(self, other)
 
@@ -188,6 +189,77 @@ def test_folder_whose_rename_fails_is_put_back(tmp_path, monkeypatch):
         write_result(target, replace=True)
     assert content(target) == {"a.txt": "old"}
     assert [path.name for path in tmp_path.iterdir()] == ["result"]
+
+
+def test_a_folder_that_could_not_be_put_back_is_by_the_next(tmp_path, monkeypatch):
+    monkeypatch.setattr(folders, "_exchange", lambda one, other: False)
+    target = tmp_path / "result"
+    write_result(target, "old")
+    rename = Path.rename
+
+    def refuse(self, other):
+        if other == target:
+            raise OSError("disk on fire")
+        return rename(self, other)
+
+    with monkeypatch.context() as broken:
+        broken.setattr(Path, "rename", refuse)
+        with pytest.raises(OSError, match="on fire"):
+            write_result(target, replace=True)
+    assert not target.exists()
+    with pytest.raises(FileExistsError, match="not empty"):
+        write_result(target)
+    assert content(target) == {"a.txt": "old"}
+    assert [path.name for path in tmp_path.iterdir()] == ["result"]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="POSIX locks")
+def test_a_folder_is_written_by_one_at_a_time(tmp_path):
+    target = tmp_path / "result"
+    with write_folder(target) as folder:
+        with pytest.raises(OSError, match="another process is writing it"):
+            write_result(target)
+        (folder / "a.txt").write_text("first")
+    assert content(target) == {"a.txt": "first"}
+    write_result(tmp_path / "other")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="POSIX locks")
+def test_a_file_is_written_by_two_and_the_last_prevails(tmp_path):
+    path = tmp_path / "a.txt"
+    with write_atomically(path, "w") as one:
+        one.write("one" * 1000)
+        with write_atomically(path, "w") as other:
+            other.write("other")
+        assert path.read_text() == "other"
+    assert path.read_text() == "one" * 1000
+    assert [entry.name for entry in tmp_path.iterdir()] == ["a.txt"]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="POSIX links")
+@pytest.mark.parametrize("there", [True, False])
+def test_a_link_out_of_the_folder_is_refused(tmp_path, there):
+    inside, outside = tmp_path / "inside", tmp_path / "precious"
+    inside.mkdir()
+    if there:
+        outside.write_text("precious")
+    (inside / "a.txt").symlink_to(outside)
+    with pytest.raises(OSError, match="is a symbolic link to"), write_atomically(inside / "a.txt"):
+        pytest.fail("the block ran")
+    assert outside.exists() is there
+    assert [entry.name for entry in inside.iterdir()] == ["a.txt"]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="POSIX links")
+def test_a_link_in_the_place_of_a_result_is_replaced_with_its_folder(tmp_path):
+    target, outside = tmp_path / "result", tmp_path / "precious"
+    outside.write_text("precious")
+    target.mkdir()
+    (target / "a.txt").symlink_to(outside)
+    write_result(target, replace=True, ours=["a.txt"])
+    assert outside.read_text() == "precious"
+    assert not (target / "a.txt").is_symlink()
+    assert content(target) == {"a.txt": "new"}
 
 
 def test_folder_errors_come_before_the_block(tmp_path, monkeypatch):

@@ -33,7 +33,7 @@ from heatgraph.estimators.large_covariance import set_operators
 from heatgraph.files import read_arrays, write_arrays
 from heatgraph.graph import Graph
 from heatgraph.graph.storage import is_plain, names_from_json
-from heatgraph.kernels.spectral import Power, kernel_of
+from heatgraph.kernels.spectral import KERNELS, Power, kernel_of
 from heatgraph.models.atoms import ATOMS
 from heatgraph.selection.scores import HeldOutScore
 from heatgraph.solvers.log_penalty import PENALTIES
@@ -120,6 +120,9 @@ def _check_heat_covariance(model: Any) -> None:
     if not np.allclose(model.covariance_, C, atol=1e-6 * np.abs(C).max()):
         raise ValueError("its covariance is not that of its graph")
 
+
+# The kernels that a file may name, by class: an object of a user's own class is not stored.
+KERNEL_CLASSES = {type(kernel).__name__: type(kernel) for kernel in KERNELS.values()}
 
 GAUSSIAN = {
     "laplacian_": "NN",
@@ -415,6 +418,9 @@ def _encode(key: str, value: Any, arrays: dict[str, NDArray[Any]]) -> Any:
     if isinstance(value, np.ndarray) and value.dtype in map(np.dtype, PARAMETER_DTYPES.split()):
         arrays[f"parameter.{key}"] = value
         return {"kind": "array", "ndim": value.ndim}
+    if type(value) in KERNEL_CLASSES.values():
+        numbers = {name: _number(number) for name, number in asdict(value).items()}
+        return {"kind": "kernel", "name": type(value).__name__, "numbers": numbers}
     if isinstance(value, (np.random.Generator, np.random.RandomState)):
         return {"kind": "generator"}
     if sp.issparse(value):
@@ -422,8 +428,8 @@ def _encode(key: str, value: Any, arrays: dict[str, NDArray[Any]]) -> Any:
     if hasattr(value, "to_numpy") or isinstance(value, np.ndarray):
         return _encode(key, np.asarray(value).tolist(), arrays)
     raise ValueError(
-        f"the parameter {key} must be numbers, text, lists, an array or a Graph to be saved, "
-        f"got {type(value).__name__}"
+        f"the parameter {key} must be numbers, text, lists, an array, a Graph or a kernel of "
+        f"heatgraph to be saved, got {type(value).__name__}"
     )
 
 
@@ -441,9 +447,18 @@ def _decode(key: str, value: Any, arrays: Mapping[str, NDArray[Any]]) -> Any:
             return arrays[f"parameter.{key}"].copy()
         case {"kind": "graph", "n_nodes": n_nodes, "names": names}:
             return _get_graph(arrays, f"parameter.{key}", n_nodes, names_from_json(names))
+        case {"kind": "kernel", "name": str(name), "numbers": dict(numbers)}:
+            return _kernel(name, numbers)
         case {"kind": "generator"}:
             return None
     raise ValueError(f"its parameter {key} is not one that heatgraph writes")
+
+
+def _kernel(name: str, numbers: dict[str, Any]) -> Any:
+    kind: Any = KERNEL_CLASSES.get(name)
+    if kind is None or {part.name for part in fields(kind)} != set(numbers):
+        raise ValueError(f"its kernel {name} is not one that heatgraph writes")
+    return kind(**{key: _read_number(key, value, float) for key, value in numbers.items()})
 
 
 def _encode_table(table: pd.DataFrame | None) -> Any:

@@ -1,7 +1,7 @@
 // Polynomials of a sparse symmetric matrix, applied to blocks of W columns.
 //
-// A block is (N, W), row after row: the W values of one node fill one vector register, and the
-// compiler turns every loop over W into one instruction.
+// A block is (N, W), row after row: the W values of one node are Lanes, which fill kRegisters vector
+// registers.  T is double, or float with twice the W; sums over many nodes are double in both.
 
 #pragma once
 
@@ -11,12 +11,13 @@
 namespace heatgraph {
 
 // A, with the spectrum in [-1, 1]: off-diagonal entries in compressed rows, the diagonal apart.
+template <typename T>
 struct Operator {
   std::int64_t n;
   const std::int64_t* indptr;   // (n + 1)
   const std::int32_t* indices;  // (nnz)
-  const double* values;         // (nnz)
-  const double* diagonal;       // (n)
+  const T* values;              // (nnz)
+  const T* diagonal;            // (n)
 };
 
 // Pairs of nodes, listed at their first node.
@@ -27,87 +28,159 @@ struct Pairs {
 };
 
 constexpr int kTerms = 8;  // Chebyshev terms that are combined at once: fewer passes over Y
+constexpr std::int64_t kRows = 256;  // nodes that are summed in T before they are added in double
 
-// (A V)[i], a row of W values.
-template <int W>
-inline void times_row(const Operator& A, const double* __restrict V, std::int64_t i,
-                      double* __restrict row) {
-  double sum[W];
-  for (int l = 0; l < W; ++l) sum[l] = A.diagonal[i] * V[i * W + l];
-  for (std::int64_t p = A.indptr[i]; p < A.indptr[i + 1]; ++p) {
-    const double a = A.values[p];
-    const double* there = V + static_cast<std::int64_t>(A.indices[p]) * W;
-    for (int l = 0; l < W; ++l) sum[l] += a * there[l];
+constexpr int kRegisters = 2;  // that the values of one node fill: fewer reads of indices
+
+// One register of numbers of type T. GCC would rather vectorise the loops around a loop over its
+// numbers, and is slower then.
+#if defined(__GNUC__)
+template <typename T, int L>
+struct RegisterOf {
+  typedef T type __attribute__((vector_size(sizeof(T) * L), aligned(alignof(T)), may_alias));
+};
+template <typename T, int L>
+using Register = typename RegisterOf<T, L>::type;
+#else
+template <typename T, int L>
+struct Register {
+  T at[L];
+  T& operator[](int l) { return at[l]; }
+  Register& operator+=(const Register& other) {
+    for (int l = 0; l < L; ++l) at[l] += other.at[l];
+    return *this;
   }
-  for (int l = 0; l < W; ++l) row[l] = sum[l];
+  friend Register operator-(Register a, const Register& b) {
+    for (int l = 0; l < L; ++l) a.at[l] -= b.at[l];
+    return a;
+  }
+  friend Register operator*(Register a, const Register& b) {
+    for (int l = 0; l < L; ++l) a.at[l] *= b.at[l];
+    return a;
+  }
+  friend Register operator*(T c, Register a) {
+    for (int l = 0; l < L; ++l) a.at[l] *= c;
+    return a;
+  }
+};
+#endif
+
+// The W values of one node.
+template <typename T, int W>
+struct Lanes {
+  using Part = Register<T, W / kRegisters>;
+  Part part[kRegisters];
+
+  static Lanes zero() {
+    Lanes lanes;
+    for (int p = 0; p < kRegisters; ++p) lanes.part[p] = Part{};
+    return lanes;
+  }
+  static Lanes load(const T* from) {
+    Lanes lanes;
+    for (int p = 0; p < kRegisters; ++p) lanes.part[p] = reinterpret_cast<const Part*>(from)[p];
+    return lanes;
+  }
+  void store(T* to) const {
+    for (int p = 0; p < kRegisters; ++p) reinterpret_cast<Part*>(to)[p] = part[p];
+  }
+  // this += c * from
+  void add(T c, const T* from) {
+    for (int p = 0; p < kRegisters; ++p) part[p] += c * reinterpret_cast<const Part*>(from)[p];
+  }
+  // this += one * other
+  void add_product(const Lanes& one, const Lanes& other) {
+    for (int p = 0; p < kRegisters; ++p) part[p] += one.part[p] * other.part[p];
+  }
+  // this += c * (one - other)^2
+  void add_square(T c, const T* one, const T* other) {
+    for (int p = 0; p < kRegisters; ++p) {
+      const Part apart =
+          reinterpret_cast<const Part*>(one)[p] - reinterpret_cast<const Part*>(other)[p];
+      part[p] += c * (apart * apart);
+    }
+  }
+  // this = 2 this - earlier
+  void recur(const T* earlier) {
+    for (int p = 0; p < kRegisters; ++p)
+      part[p] = T(2) * part[p] - reinterpret_cast<const Part*>(earlier)[p];
+  }
+  double total() const {
+    double sum = 0.0;
+    for (int p = 0; p < kRegisters; ++p) {
+      Part one = part[p];
+      for (int l = 0; l < W / kRegisters; ++l) sum += one[l];
+    }
+    return sum;
+  }
+};
+
+// (A V)[i].
+template <typename T, int W>
+inline Lanes<T, W> times_row(const Operator<T>& A, const T* __restrict V, std::int64_t i) {
+  Lanes<T, W> sum = Lanes<T, W>::zero();
+  sum.add(A.diagonal[i], V + i * W);
+  for (std::int64_t p = A.indptr[i]; p < A.indptr[i + 1]; ++p)
+    sum.add(A.values[p], V + static_cast<std::int64_t>(A.indices[p]) * W);
+  return sum;
 }
 
-// Rows of W doubles begin at multiples of 64 bytes, so that no load crosses a cache line.
+// Rows of W numbers begin at multiples of 64 bytes, so that no load crosses a cache line.
+template <typename T>
 class AlignedArray {
  public:
   explicit AlignedArray(std::int64_t size)
-      : data_(static_cast<double*>(::operator new(size * sizeof(double), kAlignment))) {}
+      : data_(static_cast<T*>(::operator new(size * sizeof(T), kAlignment))) {}
   ~AlignedArray() { ::operator delete(data_, kAlignment); }
   AlignedArray(const AlignedArray&) = delete;
   AlignedArray& operator=(const AlignedArray&) = delete;
-  double* data() { return data_; }
+  T* data() { return data_; }
 
  private:
   static constexpr std::align_val_t kAlignment{64};
-  double* data_;
+  T* data_;
 };
 
 // Memory that one block needs, allocated once for many blocks.
-template <int W>
+template <typename T, int W>
 struct Workspace {
-  AlignedArray even, odd, terms;
+  AlignedArray<T> even, odd, terms;
   explicit Workspace(std::int64_t n) : even(n * W), odd(n * W), terms(n * kTerms * W) {}
 };
 
 // V_k = T_k(A) X from the two before it, into `now`, which held V_{k-2}, and into the place of this
-// term, `kTerms` rows apart; returns along[l] = sum_i X[i, l] V_k[i, l].
-template <int W>
-void next_term(const Operator& A, std::int64_t k, const double* __restrict X,
-               const double* __restrict before, double* __restrict now, double* __restrict term,
-               double* __restrict along) {
-  double sum[W] = {};
-  for (std::int64_t i = 0; i < A.n; ++i) {
-    double row[W];
-    if (k == 0) {
-      for (int l = 0; l < W; ++l) row[l] = X[i * W + l];
-    } else {
-      times_row<W>(A, before, i, row);
-      if (k > 1)
-        for (int l = 0; l < W; ++l) row[l] = 2.0 * row[l] - now[i * W + l];
+// term, `kTerms` rows apart; returns sum_il X[i, l] V_k[i, l].
+template <typename T, int W>
+double next_term(const Operator<T>& A, std::int64_t k, const T* __restrict X,
+                 const T* __restrict before, T* __restrict now, T* __restrict term) {
+  double along = 0.0;
+  for (std::int64_t first = 0; first < A.n; first += kRows) {
+    Lanes<T, W> sum = Lanes<T, W>::zero();
+    for (std::int64_t i = first; i < A.n && i < first + kRows; ++i) {
+      const Lanes<T, W> x = Lanes<T, W>::load(X + i * W);
+      Lanes<T, W> row = k == 0 ? x : times_row<T, W>(A, before, i);
+      if (k > 1) row.recur(now + i * W);
+      row.store(now + i * W);
+      row.store(term + i * kTerms * W);
+      sum.add_product(x, row);
     }
-    for (int l = 0; l < W; ++l) now[i * W + l] = row[l];
-    for (int l = 0; l < W; ++l) term[i * kTerms * W + l] = row[l];
-    for (int l = 0; l < W; ++l) sum[l] += X[i * W + l] * row[l];
+    along += sum.total();
   }
-  for (int l = 0; l < W; ++l) along[l] = sum[l];
+  return along;
 }
 
 // Y[i, r, :] += sum_t C[r, t] terms[i, t, :]; rows of C are `stride` apart.
-template <int W>
-void combine(std::int64_t n, std::int64_t R, const double* __restrict terms,
-             const double* __restrict C, std::int64_t stride, bool is_first,
-             double* __restrict Y) {
+template <typename T, int W>
+void combine(std::int64_t n, std::int64_t R, const T* __restrict terms, const T* __restrict C,
+             std::int64_t stride, bool is_first, T* __restrict Y) {
   for (std::int64_t i = 0; i < n; ++i) {
-    const double* term = terms + i * kTerms * W;
+    const T* term = terms + i * kTerms * W;
     for (std::int64_t r = 0; r < R; ++r) {
-      const double* c = C + r * stride;
-      double* out = Y + (i * R + r) * W;
-      double sum[W];
-      for (int l = 0; l < W; ++l) sum[l] = is_first ? 0.0 : out[l];
-      for (int l = 0; l < W; ++l) sum[l] += c[0] * term[0 * W + l];
-      for (int l = 0; l < W; ++l) sum[l] += c[1] * term[1 * W + l];
-      for (int l = 0; l < W; ++l) sum[l] += c[2] * term[2 * W + l];
-      for (int l = 0; l < W; ++l) sum[l] += c[3] * term[3 * W + l];
-      for (int l = 0; l < W; ++l) sum[l] += c[4] * term[4 * W + l];
-      for (int l = 0; l < W; ++l) sum[l] += c[5] * term[5 * W + l];
-      for (int l = 0; l < W; ++l) sum[l] += c[6] * term[6 * W + l];
-      for (int l = 0; l < W; ++l) sum[l] += c[7] * term[7 * W + l];
-      for (int l = 0; l < W; ++l) out[l] = sum[l];
+      const T* c = C + r * stride;
+      T* out = Y + (i * R + r) * W;
+      Lanes<T, W> sum = is_first ? Lanes<T, W>::zero() : Lanes<T, W>::load(out);
+      for (int t = 0; t < kTerms; ++t) sum.add(c[t], term + t * W);
+      sum.store(out);
     }
   }
 }
@@ -115,42 +188,33 @@ void combine(std::int64_t n, std::int64_t R, const double* __restrict terms,
 // Y[i, r, :] = sum_k C[r, k] (T_k(A) X)[i, :] and, where `moments` is given,
 // moments[k] += sum_il X[i, l] (T_k(A) X)[i, l].
 // X (n, W), C (R, n_terms), Y (n, R, W); n_terms is a multiple of kTerms.
-template <int W>
-void polynomials(const Operator& A, const double* X, const double* C, std::int64_t n_terms,
-                 std::int64_t R, double* Y, double* moments, Workspace<W>& work) {
+template <typename T, int W>
+void polynomials(const Operator<T>& A, const T* X, const T* C, std::int64_t n_terms,
+                 std::int64_t R, T* Y, double* moments, Workspace<T, W>& work) {
   for (std::int64_t first = 0; first < n_terms; first += kTerms) {
     for (std::int64_t t = 0; t < kTerms; ++t) {
       const std::int64_t k = first + t;
-      double* before = (k % 2 ? work.even : work.odd).data();
-      double* now = (k % 2 ? work.odd : work.even).data();
-      double along[W];
-      next_term<W>(A, k, X, before, now, work.terms.data() + t * W, along);
-      if (moments != nullptr)
-        for (int l = 0; l < W; ++l) moments[k] += along[l];
+      T* before = (k % 2 ? work.even : work.odd).data();
+      T* now = (k % 2 ? work.odd : work.even).data();
+      const double along = next_term<T, W>(A, k, X, before, now, work.terms.data() + t * W);
+      if (moments != nullptr) moments[k] += along;
     }
-    combine<W>(A.n, R, work.terms.data(), C + first, n_terms, first == 0, Y);
+    combine<T, W>(A.n, R, work.terms.data(), C + first, n_terms, first == 0, Y);
   }
 }
 
 // g[number] += sum_r signs[r] ||Y[i, r, :] - Y[j, r, :]||^2 over the pairs (i, j).
-template <int W>
-void pair_distances(const Pairs& pairs, std::int64_t n, const double* __restrict Y,
-                    const double* __restrict signs, std::int64_t R, double* __restrict g) {
+template <typename T, int W>
+void pair_distances(const Pairs& pairs, std::int64_t n, const T* __restrict Y,
+                    const T* __restrict signs, std::int64_t R, double* __restrict g) {
   for (std::int64_t i = 0; i < n; ++i) {
-    const double* here = Y + i * R * W;
+    const T* here = Y + i * R * W;
     for (std::int64_t p = pairs.indptr[i]; p < pairs.indptr[i + 1]; ++p) {
-      const double* there = Y + static_cast<std::int64_t>(pairs.ends[p]) * R * W;
-      double sum[W] = {};
-      for (std::int64_t r = 0; r < R; ++r) {
-        const double sign = signs[r];
-        for (int l = 0; l < W; ++l) {
-          const double apart = here[r * W + l] - there[r * W + l];
-          sum[l] += sign * apart * apart;
-        }
-      }
-      double total = 0.0;
-      for (int l = 0; l < W; ++l) total += sum[l];
-      g[pairs.number[p]] += total;
+      const T* there = Y + static_cast<std::int64_t>(pairs.ends[p]) * R * W;
+      Lanes<T, W> sum = Lanes<T, W>::zero();
+      for (std::int64_t r = 0; r < R; ++r)
+        sum.add_square(signs[r], here + r * W, there + r * W);
+      g[pairs.number[p]] += sum.total();
     }
   }
 }

@@ -4,6 +4,7 @@
 #include <nanobind/ndarray.h>
 
 #include <stdexcept>
+#include <vector>
 
 #include "chebyshev.hpp"
 
@@ -16,9 +17,15 @@ using Doubles = nb::ndarray<const double, nb::ndim<1>, nb::c_contig, nb::device:
 using Longs = nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Ints = nb::ndarray<const std::int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Matrix = nb::ndarray<const double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
-using Blocks = nb::ndarray<const double, nb::ndim<3>, nb::c_contig, nb::device::cpu>;
+template <typename T>
+using Blocks = nb::ndarray<const T, nb::ndim<3>, nb::c_contig, nb::device::cpu>;
 using OutVector = nb::ndarray<double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-using OutBlocks = nb::ndarray<double, nb::ndim<4>, nb::c_contig, nb::device::cpu>;
+template <typename T>
+using OutBlocks = nb::ndarray<T, nb::ndim<4>, nb::c_contig, nb::device::cpu>;
+
+// Columns of one block: as many numbers as fill two registers.
+template <typename T>
+constexpr int kWidth = HEATGRAPH_WIDTH * static_cast<int>(sizeof(double) / sizeof(T));
 
 void require(bool holds, const char* what) {
   if (!holds) throw std::invalid_argument(what);
@@ -34,45 +41,62 @@ void check_rows(const Longs& indptr, const Ints& ends) {
     require(0 <= ends(p) && ends(p) < n, "an index is not a node");
 }
 
-Operator operator_of(const Longs& indptr, const Ints& indices, const Doubles& values,
-                     const Doubles& diagonal) {
-  check_rows(indptr, indices);
-  require(values.shape(0) == indices.shape(0), "one value per index");
-  require(diagonal.shape(0) + 1 == indptr.shape(0), "one diagonal entry per row");
-  return {static_cast<std::int64_t>(diagonal.shape(0)), indptr.data(), indices.data(),
-          values.data(), diagonal.data()};
+template <typename T>
+std::vector<T> rounded(const double* from, std::size_t size) {
+  return std::vector<T>(from, from + size);
 }
 
-void check_blocks(const Operator& A, const Blocks& X, const Matrix& C) {
+// The operator in the precision of the blocks, with the memory that it points to.
+template <typename T>
+struct OwnedOperator {
+  std::vector<T> values, diagonal;
+  Operator<T> A;
+  OwnedOperator(const Longs& indptr, const Ints& indices, const Doubles& v, const Doubles& d)
+      : values(rounded<T>(v.data(), v.shape(0))), diagonal(rounded<T>(d.data(), d.shape(0))) {
+    check_rows(indptr, indices);
+    require(v.shape(0) == indices.shape(0), "one value per index");
+    require(d.shape(0) + 1 == indptr.shape(0), "one diagonal entry per row");
+    A = {static_cast<std::int64_t>(d.shape(0)), indptr.data(), indices.data(), values.data(),
+         diagonal.data()};
+  }
+};
+
+template <typename T>
+void check_blocks(const Operator<T>& A, const Blocks<T>& X, const Matrix& C) {
   require(C.shape(0) > 0 && C.shape(1) > 0 && C.shape(1) % kTerms == 0,
           "C must be (R, n_terms), n_terms a multiple of TERMS");
-  require(X.shape(1) == static_cast<std::size_t>(A.n) && X.shape(2) == HEATGRAPH_WIDTH,
-          "X must be (n_blocks, n, WIDTH)");
+  require(X.shape(1) == static_cast<std::size_t>(A.n) && X.shape(2) == kWidth<T>,
+          "X must be (n_blocks, n, WIDTH), twice the WIDTH in single precision");
 }
 
 // out[b, i, r, :] = sum_k C[r, k] (T_k(A) X[b])[i, :]
-void apply(Longs indptr, Ints indices, Doubles values, Doubles diagonal, Blocks X, Matrix C,
-           OutBlocks out) {
-  const Operator A = operator_of(indptr, indices, values, diagonal);
-  check_blocks(A, X, C);
-  const std::size_t R = C.shape(0), size = A.n * R * HEATGRAPH_WIDTH;
+template <typename T>
+void apply(Longs indptr, Ints indices, Doubles values, Doubles diagonal, Blocks<T> X, Matrix C,
+           OutBlocks<T> out) {
+  const OwnedOperator<T> owned(indptr, indices, values, diagonal);
+  const Operator<T>& A = owned.A;
+  check_blocks<T>(A, X, C);
+  const std::size_t R = C.shape(0), size = A.n * R * kWidth<T>;
   require(out.shape(0) == X.shape(0) && out.shape(1) == X.shape(1) && out.shape(2) == R &&
-              out.shape(3) == HEATGRAPH_WIDTH,
+              out.shape(3) == kWidth<T>,
           "out must be (n_blocks, n, R, WIDTH)");
   nb::gil_scoped_release release;
-  Workspace<HEATGRAPH_WIDTH> work(A.n);
+  const std::vector<T> c = rounded<T>(C.data(), C.size());
+  Workspace<T, kWidth<T>> work(A.n);
   for (std::size_t b = 0; b < X.shape(0); ++b)
-    polynomials<HEATGRAPH_WIDTH>(A, X.data() + b * A.n * HEATGRAPH_WIDTH, C.data(), C.shape(1), R,
-                                 out.data() + b * size, nullptr, work);
+    polynomials<T, kWidth<T>>(A, X.data() + b * A.n * kWidth<T>, c.data(), C.shape(1), R,
+                              out.data() + b * size, nullptr, work);
 }
 
 // moments[k] += <X, T_k(A) X>;  g[e] += sum_r signs[r] ||Y_r[i] - Y_r[j]||^2 over the pairs,
 // Y_r = sum_k C[r, k] T_k(A) X.
+template <typename T>
 void quadratic(Longs indptr, Ints indices, Doubles values, Doubles diagonal, Longs pair_indptr,
-               Ints ends, Longs number, Blocks X, Matrix C, Doubles signs, OutVector moments,
+               Ints ends, Longs number, Blocks<T> X, Matrix C, Doubles signs, OutVector moments,
                OutVector g) {
-  const Operator A = operator_of(indptr, indices, values, diagonal);
-  check_blocks(A, X, C);
+  const OwnedOperator<T> owned(indptr, indices, values, diagonal);
+  const Operator<T>& A = owned.A;
+  check_blocks<T>(A, X, C);
   check_rows(pair_indptr, ends);
   const std::size_t R = C.shape(0);
   require(pair_indptr.shape(0) == indptr.shape(0), "pairs must be on the nodes of the operator");
@@ -84,13 +108,24 @@ void quadratic(Longs indptr, Ints indices, Doubles values, Doubles diagonal, Lon
             "a number is not a place of g");
   nb::gil_scoped_release release;
   const Pairs pairs{pair_indptr.data(), ends.data(), number.data()};
-  Workspace<HEATGRAPH_WIDTH> work(A.n);
-  AlignedArray Y(A.n * R * HEATGRAPH_WIDTH);
+  const std::vector<T> c = rounded<T>(C.data(), C.size()), s = rounded<T>(signs.data(), R);
+  Workspace<T, kWidth<T>> work(A.n);
+  AlignedArray<T> Y(A.n * R * kWidth<T>);
   for (std::size_t b = 0; b < X.shape(0); ++b) {
-    polynomials<HEATGRAPH_WIDTH>(A, X.data() + b * A.n * HEATGRAPH_WIDTH, C.data(), C.shape(1), R,
-                                 Y.data(), moments.data(), work);
-    pair_distances<HEATGRAPH_WIDTH>(pairs, A.n, Y.data(), signs.data(), R, g.data());
+    polynomials<T, kWidth<T>>(A, X.data() + b * A.n * kWidth<T>, c.data(), C.shape(1), R, Y.data(),
+                              moments.data(), work);
+    pair_distances<T, kWidth<T>>(pairs, A.n, Y.data(), s.data(), R, g.data());
   }
+}
+
+template <typename T>
+void bind(nb::module_& m) {
+  m.def("apply", &apply<T>, nb::arg("indptr"), nb::arg("indices"), nb::arg("values"),
+        nb::arg("diagonal"), nb::arg("X").noconvert(), nb::arg("C"), nb::arg("out").noconvert());
+  m.def("quadratic", &quadratic<T>, nb::arg("indptr"), nb::arg("indices"), nb::arg("values"),
+        nb::arg("diagonal"), nb::arg("pair_indptr"), nb::arg("ends"), nb::arg("number"),
+        nb::arg("X").noconvert(), nb::arg("C"), nb::arg("signs"),
+        nb::arg("moments").noconvert(), nb::arg("g").noconvert());
 }
 
 // The highest x86-64 level (1 to 4) that this processor has; 1 elsewhere.
@@ -114,10 +149,6 @@ NB_MODULE(HEATGRAPH_MODULE, m) {
   m.attr("WIDTH") = HEATGRAPH_WIDTH;
   m.attr("TERMS") = kTerms;
   m.def("processor_level", &processor_level);
-  m.def("apply", &apply, nb::arg("indptr"), nb::arg("indices"), nb::arg("values"),
-        nb::arg("diagonal"), nb::arg("X"), nb::arg("C"), nb::arg("out").noconvert());
-  m.def("quadratic", &quadratic, nb::arg("indptr"), nb::arg("indices"), nb::arg("values"),
-        nb::arg("diagonal"), nb::arg("pair_indptr"), nb::arg("ends"), nb::arg("number"),
-        nb::arg("X"), nb::arg("C"), nb::arg("signs"), nb::arg("moments").noconvert(),
-        nb::arg("g").noconvert());
+  bind<double>(m);
+  bind<float>(m);
 }

@@ -29,14 +29,18 @@ def test_files_and_summary(run, signals, edges, tmp_path):
     assert {row["name"] for row in told["methods"]} == {"GGL", "HeatFilter", "LedoitWolf", "mean"}
     assert told["verdict"].startswith(f"{told['best']} predicts best")
     names = {path.name for path in out.iterdir()}
-    assert names == {"comparison.csv", "comparison.json", "graphs.csv", "graphs.png"}
+    expected = {"comparison.csv", "comparison.json", "graphs.csv", "graphs.png", "report.html"}
+    assert names == expected
+    assert told["verdict"][:20] in (out / "report.html").read_text(encoding="utf-8")
     table = pd.read_csv(out / "comparison.csv", index_col="name")
     assert 0.0 <= table.loc["GGL", "average_precision"] <= 1.0
     assert (out / "graphs.png").stat().st_size > 5000
 
 
 def test_a_reader_gets_a_table_and_the_verdict(run, signals, tmp_path):
-    done = run("compare", signals, "-o", tmp_path / "out", "--methods", QUICK)
+    done = run("compare", signals, "-o", tmp_path / "out", "--methods", QUICK, "--no-report")
+    assert not (tmp_path / "out" / "report.html").exists()
+    assert any(line.split()[:1] == ["HeatFilter"] for line in done.stdout.splitlines())
     assert "missed" in done.stdout
     assert "predicts best" in done.stdout
     again = run("compare", signals, "-o", tmp_path / "out", "--methods", "ggl", "--force")

@@ -20,6 +20,7 @@ from heatgraph.comparison.table import share_missed
 from heatgraph.datasets import make_graph, make_heat_signals
 from heatgraph.estimators.hidden import which_hidden
 from heatgraph.metrics import edge_scores
+from heatgraph.report import write_report
 
 QUICK = ["GGL", "HeatFilter", "LedoitWolf", "KNN"]
 
@@ -224,3 +225,33 @@ def test_which_methods():
 def test_bad_input_is_named(frame, options, message):
     with pytest.raises(ValueError, match=message):
         heatgraph.compare(frame, **options)
+
+
+def test_the_report_shows_the_comparison(frame, found, tmp_path):
+    found.report(tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    best = next(r.name for r in found.results if r.name in found.graphs)
+    assert f"The graph of {best}, beside other methods" in page
+    assert "Which method predicts best" in page
+    assert "data:image/png;base64," in page
+    for result in found.results:
+        assert f"<td>{result.name}</td>" in page
+    GeneralizedLaplacian().fit(frame).report(tmp_path / "own.html", comparison=found)
+    assert "Which method predicts best" in (tmp_path / "own.html").read_text(encoding="utf-8")
+
+
+def test_a_name_of_a_method_is_text_on_the_page(frame, tmp_path):
+    named = heatgraph.compare(frame, {"<b>mine": GeneralizedLaplacian()})
+    named.report(tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "<b>mine" not in page
+    assert "&lt;b&gt;mine" in page
+
+
+def test_a_comparison_of_other_nodes_is_refused(found, tmp_path):
+    other = Graph([(0, 1)], [1.0])
+    with pytest.raises(ValueError, match="comparison must be of the 2 nodes"):
+        write_report(other, tmp_path / "page.html", comparison=found)
+    without = Comparison((MethodResult("mean", missed=1.0),))
+    with pytest.raises(ValueError, match="no method learned one"):
+        without.report(tmp_path / "page.html")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -13,7 +12,6 @@ import pytest
 
 from heatgraph import LearnHeat
 from heatgraph.distributed import codes, from_dask
-from heatgraph.distributed.signals import _result
 from heatgraph.estimators import checkpoint
 from heatgraph.solvers import signal_access
 from heatgraph.storage import load_model, save_model
@@ -23,14 +21,15 @@ da = pytest.importorskip("dask.array")
 GIVEN = {"n_scales": 1, "alpha": 0.05, "beta": 0.05, "tol": 1e-2}
 
 
-def assert_same(there, here, atol=1e-10):
+def assert_same(there, here, atol=1e-9):
+    """The same fit, up to rounding of sums in another order."""
     np.testing.assert_allclose(there.laplacian_, here.laplacian_, rtol=0.0, atol=atol)
-    np.testing.assert_allclose(there.scales_, here.scales_, rtol=0.0, atol=atol)
-    np.testing.assert_allclose(there.objective_[-1], here.objective_[-1], rtol=1e-11)
+    np.testing.assert_allclose(there.scales_, here.scales_, rtol=0.0, atol=100.0 * atol)
+    np.testing.assert_allclose(there.objective_[-1], here.objective_[-1], rtol=atol)
     assert there.graph_.names == here.graph_.names
     assert there.graph_.n_edges == here.graph_.n_edges
     assert there.status_ == here.status_
-    assert there.cut_ == pytest.approx(here.cut_, rel=1e-9)
+    assert there.cut_ == pytest.approx(here.cut_, rel=100.0 * atol)
     sources = there.sources_.compute(scheduler="synchronous")
     np.testing.assert_allclose(sources, here.sources_, rtol=0.0, atol=100.0 * atol)
 
@@ -52,8 +51,6 @@ def here(signals, small_batches):
 def test_the_answer_does_not_depend_on_the_chunks(client, signals, here, chunks):
     there = LearnHeat(**GIVEN).fit(da.from_array(signals, chunks=chunks))
     assert there.n_features_in_ == 6
-    assert there.laplacian_.tobytes() == here.laplacian_.tobytes()
-    assert there.objective_.tobytes() == here.objective_.tobytes()
     assert_same(there, here)
 
 
@@ -61,22 +58,18 @@ def test_the_answer_does_not_depend_on_the_chunks(client, signals, here, chunks)
     "settings",
     [
         {"n_bootstrap": 2},
-        {"n_bootstrap": 2, "parts": True},
         {"candidates": 2, "n_scales": 2, "scales": (1.0, 9.0)},
         {"atoms": "raw", "scales": (2.0,), "learn_scales": False},
         {"penalty": "l1"},
     ],
 )
-def test_with_missing_entries_and_every_kind_of_fit(client, signals, rng, settings, monkeypatch):
-    settings = dict(settings)
-    if settings.pop("parts", False):
-        monkeypatch.setattr(from_dask, "_is_small", lambda size, workers: False)
+def test_with_missing_entries_and_every_kind_of_fit(client, signals, rng, settings):
     X = 1e-80 * np.where(rng.random(signals.shape) < 0.1, np.nan, signals)
     settings = GIVEN | {"alpha": 5e-82, "beta": 5e-162} | settings
     here = LearnHeat(**settings).fit(X)
     there = LearnHeat(**settings).fit(da.from_array(X, chunks=(13, 6)))
-    assert there.laplacian_.tobytes() == here.laplacian_.tobytes()
-    assert_same(there, here)
+    # Fits that stop this early (tol = 1e-2) enlarge rounding; that of sums alone is 1e-12.
+    assert_same(there, here, atol=1e-5)
     if here.graph_.confidence is not None:
         assert np.array_equal(there.graph_.confidence, here.graph_.confidence)
 
@@ -87,20 +80,7 @@ def test_the_parameters_are_chosen_alike(client, signals):
     here = LearnHeat(**settings).fit(signals[:12])
     there = LearnHeat(**settings).fit(da.from_array(signals[:12], chunks=(5, 6)))
     assert (there.alpha_, there.beta_) == pytest.approx((here.alpha_, here.beta_), rel=1e-12)
-    assert there.selection_.equals(here.selection_)
-    assert_same(there, here)
-
-
-@pytest.mark.slow
-def test_the_parameters_are_chosen_alike_by_parts(client, signals, monkeypatch):
-    monkeypatch.setattr(from_dask, "_is_small", lambda size, workers: False)
-    settings = {"n_scales": 1, "beta": 0.05, "tol": 1e-3}
-    here = LearnHeat(**settings).fit(signals[:12])
-    there = LearnHeat(**settings).fit(da.from_array(signals[:12], chunks=(5, 6)))
-    assert (there.alpha_, there.beta_) == pytest.approx((here.alpha_, here.beta_), rel=1e-12)
-    # Folds are fitted in other batches than in memory, and fits that stop early enlarge rounding.
-    np.testing.assert_allclose(there.selection_["missed"], here.selection_["missed"], rtol=1e-4)
-    assert np.array_equal(there.scales_, here.scales_)
+    pd.testing.assert_frame_equal(there.selection_, here.selection_, rtol=1e-5)
     assert_same(there, here)
 
 
@@ -193,19 +173,6 @@ def test_signals_are_held_where_they_fit():
     assert from_dask._fits(100, [0])
     assert from_dask._fits(100, [800, 200])
     assert not from_dask._fits(100, [400, 200])
-    worker = {"memory_limit": 20_000, "nthreads": 2}
-    assert from_dask._is_small(200, [worker])
-    assert not from_dask._is_small(201, [worker])
-    assert not from_dask._is_small(100, [worker, worker | {"memory_limit": 2_000}])
-    assert from_dask._is_small(2**20, [worker | {"memory_limit": 0}])
-
-
-def test_every_thread_has_a_part_of_about_the_same_size():
-    assert from_dask._sizes_of_parts(20, 2) == (8, 12)
-    assert from_dask._sizes_of_parts(19, 2) == (8, 11)
-    assert from_dask._sizes_of_parts(16, 4) == (4, 4, 4, 4)
-    assert from_dask._sizes_of_parts(9, 8) == (4, 4, 1)
-    assert from_dask._sizes_of_parts(3, 8) == (3,)
 
 
 def test_a_saved_model_has_no_sources(client, signals, tmp_path):
@@ -224,9 +191,9 @@ class TestRefuses:
             return block
 
         X = da.from_array(signals, chunks=(4, 6)).map_blocks(spoil, meta=np.empty((0, 0)))
-        message = r"X: chunk 1 \(signals 4 to 7\) could not be .*ZeroDivisionError: no such sensor"
-        with pytest.raises(ValueError, match=message):
+        with pytest.raises(ZeroDivisionError, match="no such sensor") as raised:
             LearnHeat(**GIVEN).fit(X)
+        assert "chunk 1 of X (signals 4 to 7)" in raised.value.__notes__[-1]
 
     def test_a_chunk_that_raises_later(self, client, signals, monkeypatch, tmp_path):
         monkeypatch.setattr(from_dask, "_fits", lambda size, limits: False)
@@ -241,25 +208,13 @@ class TestRefuses:
             return block
 
         X = da.from_array(signals, chunks=(20, 6)).map_blocks(spoil, meta=np.empty((0, 0)))
-        with pytest.raises(ValueError, match="chunk could not be computed: FileNotFoundError"):
+        with pytest.raises(FileNotFoundError, match="signals are gone"):
             LearnHeat(**GIVEN).fit(X)
-
-    def test_workers_that_die_again_and_again(self):
-        from distributed import KilledWorker
-
-        class Future:
-            client = property(lambda self: self)
-
-            def gather(self, futures):
-                raise KilledWorker("code-part", SimpleNamespace(address="tcp://here"), 3)
-
-        with pytest.raises(ValueError, match="most likely for want of memory: give them more"):
-            _result([Future()])
 
     @pytest.mark.parametrize(
         ("change", "message"),
         [
-            (lambda X: np.where(X.max() == X, np.inf, X), r"infinity in chunk \d"),
+            (lambda X: np.where(X.max() == X, np.inf, X), r"infinity: chunk \d"),
             (lambda X: 0.0 * X, "X holds no signal"),
             (lambda X: X[:, :1], "1 nodes"),
             (lambda X: X[0], "n_signals, n_nodes"),
@@ -302,3 +257,25 @@ def test_a_worker_that_dies_costs_its_share_of_a_step(signals, here):
         there = LearnHeat(**GIVEN).fit(da.from_array(signals, chunks=(7, 6)), monitor=kill)
         assert killed
         assert_same(there, here)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.name != "posix", reason="SIGKILL")
+def test_workers_that_die_again_and_again_are_an_error_with_a_remedy(signals):
+    import dask
+    from distributed import Client, KilledWorker, LocalCluster
+
+    def die(block):
+        if len(block):
+            os.kill(os.getpid(), signal.SIGKILL)
+        return block
+
+    with (
+        dask.config.set({"distributed.scheduler.allowed-failures": 0}),
+        LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=":0") as cluster,
+        Client(cluster),
+    ):
+        X = da.from_array(signals, chunks=(20, 6)).map_blocks(die, meta=np.empty((0, 0)))
+        with pytest.raises(KilledWorker) as raised:
+            LearnHeat(**GIVEN).fit(X)
+    assert "memory_limit" in raised.value.__notes__[0]

@@ -255,17 +255,56 @@ def test_a_full_disk_costs_the_write_and_not_the_fit(signals, whole, path, monke
 
 
 def test_what_is_done_replaces_what_led_to_it(path):
-    keeper = Checkpoint(path, {}).keeper.within("a")
+    first = Checkpoint(path, {})
+    keeper = first.keeper.within("a")
     keeper.within("b").put(Record({"n": 1}))
     keeper.within("b").within("state").put(Record({"n": 2}))
     keeper.within("bc").put(Record({"n": 3}))
     keeper.within("b").put(Record({"n": 4}))
-    again = Checkpoint(path, {}).keeper.within("a")
+    first.close()
+    second = Checkpoint(path, {})
+    again = second.keeper.within("a")
     assert again.within("b").get().facts == {"n": 4}
     assert again.within("b").within("state").get() is None
     assert again.within("bc").get().facts == {"n": 3}
-    keeper.put(Record({}))
-    assert Checkpoint(path, {}).keeper.within("a").within("bc").get() is None
+    again.put(Record({}))
+    second.close()
+    third = Checkpoint(path, {})
+    assert third.keeper.within("a").within("bc").get() is None
+    third.close()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="POSIX locks")
+def test_a_checkpoint_is_of_one_fit_at_a_time(signals, whole, path):
+    model = LearnHeat(**GIVEN, checkpoint=path)
+    refused = []
+
+    def meanwhile(progress):
+        if progress.iteration == 2:
+            with pytest.raises(OSError, match="in use by another fit") as caught:
+                LearnHeat(**GIVEN, checkpoint=path).fit(signals)
+            refused.append(caught.value)
+
+    model.fit(signals, monitor=meanwhile)
+    assert len(refused) == 1
+    assert_same_bits(model, whole)
+    assert_same_bits(LearnHeat(**GIVEN, checkpoint=path).fit(signals), whole)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="POSIX locks")
+def test_a_checkpoint_that_another_replaced_is_left_to_it(path):
+    mine = Checkpoint(path, {})
+    path.unlink()
+    other = Checkpoint(path, {})
+    with pytest.warns(UserWarning, match="another fit has written it"):
+        mine.keeper.put(Record({"n": 1}))
+    other.keeper.put(Record({"n": 2}))
+    with pytest.warns(UserWarning, match="another fit has written it"):
+        mine.close()
+    other.close()
+    third = Checkpoint(path, {})
+    assert third.keeper.get().facts == {"n": 2}
+    third.close()
 
 
 def test_codes_come_back_bit_for_bit(rng):

@@ -79,6 +79,34 @@ def test_tests_of_edges_and_files(fitted, tmp_path, signals):
     assert clone(model).kernel == "tikhonov"
 
 
+def test_waves_are_learned_from_before_their_first_zero(truth):
+    """A covariance is of squares: from the first zero of the cosine on, it has lost its sign."""
+    rng = np.random.default_rng(0)
+    lam, U = np.linalg.eigh(truth.laplacian().toarray())
+    through = (U * np.cos(np.sqrt(0.9 * np.maximum(lam, 0.0)))) @ U.T
+    X = rng.standard_normal((400, 12)) @ through + 0.02 * rng.standard_normal((400, 12))
+    quick = {"shrinkage": 1e-3, "penalty": 0.0}
+    model = HeatCovariance(kernel="wave", **quick).fit(X[:300])
+    assert average_precision(truth, model.weights_) > 0.95
+    assert model.scales_[0] == pytest.approx(0.9 * truth.laplacian().trace() / 12, rel=0.2)
+    heat = HeatCovariance(**quick).fit(X[:300])
+    assert model.score(X[300:]) > heat.score(X[300:]) + 0.1
+
+
+def test_a_file_keeps_the_exponent_and_refuses_an_own_class(fitted, tmp_path, signals):
+    model = clone(fitted[MaternKernel(1.0)]).set_params(kernel=MaternKernel(0.7)).fit(signals)
+    save_model(model, tmp_path / "model.npz")
+    loaded = load_model(tmp_path / "model.npz")
+    assert loaded.kernel == MaternKernel(0.7)
+    assert np.array_equal(loaded.transform(signals[:3]), model.transform(signals[:3]))
+
+    class Own(MaternKernel):
+        pass
+
+    with pytest.raises(ValueError, match="parameter kernel must be"):
+        save_model(model.set_params(kernel=Own(0.7)), tmp_path / "own.npz")
+
+
 def test_what_is_no_kernel_is_named(signals):
-    with pytest.raises(ValueError, match="kernel must be one of 'heat', 'tikhonov', 'matern'"):
+    with pytest.raises(ValueError, match=r"kernel must be one of 'heat', .*'wave'"):
         HeatCovariance(kernel="cold").fit(signals)

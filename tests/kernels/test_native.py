@@ -62,6 +62,30 @@ def test_quadratic_sums_moments_and_distances_of_pairs(level):
     np.testing.assert_allclose(slope[number], 1.0 + distances)
 
 
+@pytest.mark.parametrize("level", LEVELS)
+def test_single_precision_takes_blocks_of_twice_the_width(level):
+    core, rng = LEVELS[level], np.random.default_rng(2)
+    n, n_terms, R = 600, 16, 3  # more nodes than are summed in single precision
+    A, operator = matrix(n, rng, density=0.02)
+    X = rng.standard_normal((2, n, 2 * core.WIDTH)).astype(np.float32)
+    C, signs = rng.standard_normal((R, n_terms)), np.array([1.0, -1.0, 1.0])
+    indptr = np.append(np.arange(n), n - 1)
+    moments, slope = np.zeros(n_terms), np.zeros(n - 1)
+    ends, number = np.arange(1, n, dtype=np.int32), np.arange(n - 1)
+    core.quadratic(*operator, indptr, ends, number, X, C, signs, moments, slope)
+    T = np.stack([terms_of(A, block, n_terms) for block in X.astype(np.float64)])
+    expected = np.einsum("bnw,bknw->k", X, T)
+    np.testing.assert_allclose(moments, expected, atol=1e-6 * np.abs(expected).max())
+    Y = np.einsum("rk,bknw->bnrw", C, T)
+    distances = np.einsum("r,bnrw->n", signs, np.square(Y[:, 1:] - Y[:, :-1]))
+    np.testing.assert_allclose(slope, distances, atol=1e-5 * np.abs(distances).max())
+    out = np.empty((2, n, R, 2 * core.WIDTH), dtype=np.float32)
+    core.apply(*operator, X, C, out)
+    np.testing.assert_allclose(out, Y, atol=1e-5 * np.abs(Y).max())
+    with pytest.raises((ValueError, TypeError)):
+        core.apply(*operator, X[:, :, : core.WIDTH].copy(), C, out)
+
+
 def good_arguments(core):
     _, operator = matrix(4, np.random.default_rng(0), density=0.9)
     X, C = np.zeros((1, 4, core.WIDTH)), np.zeros((2, 8))

@@ -24,9 +24,10 @@ TESTED = {**KERNELS, "rough": MaternKernel(0.7)}
 @pytest.mark.parametrize("tau", [0.1, 1.0, 7.0])
 def test_slopes_are_those_of_the_values(name, tau):
     g, h = TESTED[name], 1e-6
-    in_lam = (g.value(LAM + h, tau) - g.value(LAM - h, tau)) / (2 * h)
+    # Around lam + h: a kernel need not be defined below 0.
+    in_lam = (g.value(LAM + 2 * h, tau) - g.value(LAM, tau)) / (2 * h)
     in_tau = (g.value(LAM, tau + h) - g.value(LAM, tau - h)) / (2 * h)
-    assert g.slope(LAM, tau) == pytest.approx(in_lam, abs=1e-7)
+    assert g.slope(LAM + h, tau) == pytest.approx(in_lam, abs=1e-7)
     assert g.slope_in_tau(LAM, tau) == pytest.approx(in_tau, abs=1e-7)
     assert g.value(np.zeros(1), tau) == 1.0
 
@@ -50,6 +51,15 @@ def test_differences_keep_their_digits(name, tau):
     exact = -tau * sum(np.outer(u ** (j + 1), u ** (k - j)) for j in range(k))
     found = Power(TESTED[name]).differences(LAM, tau)
     assert found == pytest.approx(exact, rel=1e-12)
+
+
+@pytest.mark.parametrize("tau", [0.1, 1.0, 7.0])
+def test_differences_of_waves_keep_their_digits(tau):
+    """``cos^2(z)`` is ``(1 + cos 2z) / 2``, and a difference of cosines a product of sines."""
+    z = np.sqrt(tau * LAM)
+    plus, minus = z[:, None] + z, z[:, None] - z
+    sinc = np.sinc(plus / np.pi) * np.sinc(minus / np.pi)
+    assert Power(KERNELS["wave"]).differences(LAM, tau) == pytest.approx(-tau * sinc, abs=1e-12)
 
 
 def test_the_general_formula_agrees_with_that_of_heat():
@@ -84,10 +94,22 @@ def test_any_object_with_slopes_is_a_kernel():
     assert Power(own).differences(LAM, 1.0)[far] == pytest.approx(naive)
 
 
+class Doubled(Halfway):
+    def value(self, lam, tau):
+        return 2.0 * np.exp(-tau * lam)
+
+
+class SquaredTime(Halfway):
+    def value(self, lam, tau):
+        return np.exp(-(tau**2) * lam)
+
+
 @pytest.mark.parametrize(
     ("kernel", "message"),
     [
-        ("cold", "kernel must be one of 'heat', 'tikhonov', 'matern'"),
+        ("cold", "kernel must be one of 'heat', .*'tikhonov', 'matern', 'wave'"),
+        (Doubled(), "be 1 at lam = 0"),
+        (SquaredTime(), "depend on the product tau . lam only"),
         (3.0, "lacks value"),
         (MaternKernel, "is a class: make an object"),
     ],

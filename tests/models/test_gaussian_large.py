@@ -51,6 +51,19 @@ def test_value_gradient_and_information_are_those_of_eigenvectors(signals, n_sca
     np.testing.assert_allclose(sparse.diagonal, dense.diagonal, rtol=1e-2)
 
 
+def test_single_precision_is_far_below_the_sampling_error(signals):
+    graph, X = signals
+    pairs, x = point_of(graph, 1, np.random.default_rng(1))
+    layout = EdgeLayout.of(pairs)
+    double = LargeGaussianHeat(layout, BlockSignals.of(X, layout), exact_probes()).at(x)
+    blocks = BlockSignals.of(X, layout, dtype=np.float32)
+    single = LargeGaussianHeat(layout, blocks, exact_probes(), dtype=np.float32).at(x)
+    assert single.value == pytest.approx(double.value, abs=1e-4)
+    sampling_error = np.sqrt(2.0 * double.diagonal / len(X))
+    assert np.abs((single.gradient - double.gradient) / sampling_error).max() < 1e-3
+    np.testing.assert_allclose(single.diagonal, double.diagonal, rtol=1e-3)
+
+
 def test_gradient_is_that_of_the_probed_value_with_penalties(signals):
     graph, X = signals
     rng = np.random.default_rng(2)

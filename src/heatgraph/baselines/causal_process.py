@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from heatgraph.baselines.base import check_limits, number_or_auto, store_end
 from heatgraph.baselines.causal_solver import Lags, coefficients, commuting_filters, nearest_shift
 from heatgraph.estimators.fitted_graph import CUT, warn_of_status
 from heatgraph.estimators.hidden import node_means
@@ -173,8 +174,7 @@ class CausalGraphProcess(ReportMixin, BaseEstimator):
         self.weights_ = _directed(fitted.A, names)
         kept = self.weights_.cut(relative=CUT) if self.weights_.n_edges else self.weights_
         self.graph_ = kept if self.n_edges is None else kept.cut(n_edges=settings.n_edges)
-        self.objective_, self.residual_ = fitted.objective, fitted.residual
-        self.status_, self.n_iter_ = fitted.status, fitted.objective.size - 1
+        store_end(self, fitted)
         if not self.weights_.n_edges:
             warnings.warn(
                 "CausalGraphProcess: no node acts on another, so the graph has no edge; lower lam, "
@@ -249,6 +249,10 @@ class _Fitted:
     residual: float
     status: Status
 
+    @property
+    def n_iter(self) -> int:
+        return self.objective.size - 1
+
 
 @dataclass(frozen=True)
 class _Settings:
@@ -264,13 +268,9 @@ class _Settings:
 
     @classmethod
     def of(cls, model: CausalGraphProcess) -> _Settings:
-        share = None
-        if not isinstance(model.lam, str):
-            share = check_number("lam", model.lam)
-            if share >= 1.0:
-                raise ValueError(f"lam must be below 1, which leaves no edge, got {model.lam!r}.")
-        elif model.lam != "auto":
-            raise ValueError(f'lam must be a number in [0, 1) or "auto", got {model.lam!r}.')
+        share = number_or_auto("lam", model.lam, strict=False)
+        if share is not None and share >= 1.0:
+            raise ValueError(f"lam must be below 1, which leaves no edge, got {model.lam!r}.")
         whole: dict[str, Any] = {"minimum": 1, "integer": True}
         return cls(
             int(check_number("order", model.order, **whole)),
@@ -278,8 +278,7 @@ class _Settings:
             check_number("mu", model.mu),
             check_number("nu", model.nu),
             None if model.n_edges is None else int(check_number("n_edges", model.n_edges, **whole)),
-            int(check_number("max_iter", model.max_iter, **whole)),
-            check_number("tol", model.tol, strict=True),
+            **check_limits(model),
         )
 
     def fit(self, X: Array, share: float, monitor: Monitor | None = None) -> _Fitted:

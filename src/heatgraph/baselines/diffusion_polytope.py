@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import OptimizeResult, linprog
-from sklearn.base import BaseEstimator
 
-from heatgraph.baselines.gaussian import store_weights
-from heatgraph.estimators.fitted_graph import check_n_edges, warn_of_status
-from heatgraph.estimators.reporting import ReportMixin
-from heatgraph.estimators.validation import check_choice, check_complete, node_names, unit_of
-from heatgraph.graph import CandidateEdges
-from heatgraph.solvers.result import Monitor, Progress, Status
+from heatgraph.baselines.base import FitInput, GraphMethod, Solution
+from heatgraph.estimators.fitted_graph import tell
+from heatgraph.estimators.validation import check_choice
+from heatgraph.solvers.result import Monitor, Status
 
 __all__ = ["DiffusionPolytope", "least_diffusion"]
 
@@ -26,7 +23,7 @@ NO_WEIGHT = 1e-9  # HiGHS keeps its constraints to 1e-7; T has entries of order 
 LIMITS_REACHED = 1  # linprog's status for a limit on iterations or time
 
 
-class DiffusionPolytope(ReportMixin, BaseEstimator):
+class DiffusionPolytope(GraphMethod):
     r"""Learn a diffusion matrix that has the covariance's eigenvectors, by a linear program.
 
     .. math::
@@ -90,6 +87,9 @@ class DiffusionPolytope(ReportMixin, BaseEstimator):
     [[0, 1], [0, 3], [0, 6], [1, 2], [2, 3], [3, 4], [4, 5], [5, 6]]
     """
 
+    _shows_progress = False
+    _remedy = "give more signals, or known eigenvectors"
+
     def __init__(
         self,
         criterion: str = "simple",
@@ -102,37 +102,17 @@ class DiffusionPolytope(ReportMixin, BaseEstimator):
         self.n_edges = n_edges
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any = None, *, monitor: Monitor | None = None) -> Self:
-        """Learn the diffusion matrix and read the graph from it.
-
-        Parameters
-        ----------
-        X : array-like or data frame (n_signals, n_nodes)
-            The columns of a data frame name the nodes.
-        y : ignored
-        monitor : callable, optional
-            Called once, with a :class:`~heatgraph.solvers.result.Progress` of the end.
-        """
+    def _learn(self, given: FitInput, monitor: Monitor | None) -> Solution:
         criterion = check_choice("criterion", self.criterion, CRITERIA)
-        names = node_names(X)
-        observations = check_complete(self, X, reset=True)
-        candidates = CandidateEdges.complete(observations.shape[1])
-        n_edges = check_n_edges(self.n_edges, candidates)
-        V = self._eigenvectors(observations / unit_of(observations))
+        V = self._eigenvectors(given.scaled()[0])
         found, T = least_diffusion(V, criterion, display=bool(self.verbose))
-        w = np.maximum(T[candidates.i, candidates.j], 0.0)
+        w = np.maximum(given.candidates.weights(-T), 0.0)
         w[w <= NO_WEIGHT] = 0.0
-        store_weights(self, candidates, w, names, n_edges)
         self.diffusion_, self.eigenvectors_, self.eigenvalues_ = T, V, found.x
-        self.objective_ = np.array([found.fun])
-        self.status_ = Status.MAX_ITER if found.status == LIMITS_REACHED else Status.CONVERGED
-        self.residual_ = _violation(found, T)
-        self.n_iter_ = int(found.nit)
-        if monitor is not None:
-            end = self.n_iter_, self.n_iter_, float(found.fun), self.graph_.n_edges
-            monitor(Progress(*end, self.residual_))
-        warn_of_status(self)
-        return self
+        status = Status.MAX_ITER if found.status == LIMITS_REACHED else Status.CONVERGED
+        steps, value, residual = int(found.nit), float(found.fun), _violation(found, T)
+        tell(monitor, steps, steps, value, w, residual)
+        return Solution(w, np.array([value]), residual, status, steps)
 
     def _eigenvectors(self, X: Array) -> Array:
         n = X.shape[1]

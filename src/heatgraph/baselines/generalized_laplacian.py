@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
-
-from heatgraph.baselines.gaussian import GapsMixin, fit_gaussian, read_signals, store_precision
-from heatgraph.baselines.precision_solver import PrecisionFit, fit_precision, penalised_moment
-from heatgraph.estimators.fitted_graph import check_n_edges
-from heatgraph.estimators.hidden import PrecisionMixin
-from heatgraph.estimators.progress import watch_fit
-from heatgraph.estimators.reporting import ReportMixin
+from heatgraph.baselines.base import FitInput, check_limits
+from heatgraph.baselines.gaussian import GaussianMethod, PrecisionProblem, fit_gaussian
+from heatgraph.baselines.precision_solver import PrecisionFit
 from heatgraph.estimators.validation import check_choice, check_number, over_square
 from heatgraph.solvers.result import Monitor
 
 __all__ = ["GeneralizedLaplacian"]
 
-Array = NDArray[np.float64]
-
 CONSTRAINTS = ("generalized", "dominant", "combinatorial")
 
 
-class GeneralizedLaplacian(GapsMixin, PrecisionMixin, ReportMixin, BaseEstimator):
+class GeneralizedLaplacian(GaussianMethod):
     r"""Learn the likeliest Gaussian model whose precision matrix is a generalised Laplacian.
 
     .. math::
@@ -113,40 +104,10 @@ class GeneralizedLaplacian(GapsMixin, PrecisionMixin, ReportMixin, BaseEstimator
         self.tol = tol
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any = None, *, monitor: Monitor | None = None) -> Self:
-        """Learn the precision matrix and read the graph from it.
-
-        Parameters
-        ----------
-        X : array-like or data frame (n_signals, n_nodes)
-            At least two signals; NaN marks an entry that was not observed.  The columns of a data
-            frame name the nodes.
-        y : ignored
-        monitor : callable, optional
-            Called with a :class:`~heatgraph.solvers.result.Progress` after every step.
-        """
+    def _learn(self, given: FitInput, monitor: Monitor | None) -> PrecisionFit:
         form = check_choice("constraint", self.constraint, CONSTRAINTS)
-        lam = check_number("lam", self.lam)
-        steps = int(check_number("max_iter", self.max_iter, minimum=1, integer=True))
-        tol = check_number("tol", self.tol, strict=True)
-        signals = read_signals(self, X)
-        n_edges = check_n_edges(self.n_edges, signals.candidates)
-        lam = float(over_square(lam, signals.unit))
-        with watch_fit(self.verbose, monitor) as watch:
-
-            def solve(
-                S: Array, start: PrecisionFit | None = None, max_iter: int | None = None
-            ) -> PrecisionFit:
-                return fit_precision(
-                    penalised_moment(S, lam),
-                    form,
-                    signals.candidates,
-                    tol=tol,
-                    max_iter=steps if max_iter is None else max_iter,
-                    monitor=watch.step,
-                    start=start,
-                )
-
-            fit, location = fit_gaussian(signals, solve)
-        store_precision(self, signals, fit, location, n_edges)
-        return self
+        X, unit = given.around_means()
+        lam = float(over_square(check_number("lam", self.lam), unit))
+        limits = check_limits(self)
+        problem = PrecisionProblem(form, lam, given.candidates, monitor=monitor, **limits)
+        return self._store_model(given, fit_gaussian(X, problem), unit)

@@ -3,27 +3,18 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
 from sklearn.covariance import GraphicalLasso, GraphicalLassoCV
 from sklearn.exceptions import ConvergenceWarning
 
-from heatgraph.estimators.fitted_graph import check_n_edges, store_graph, warn_of_status
-from heatgraph.estimators.hidden import PrecisionMixin, node_means
-from heatgraph.estimators.reporting import ReportMixin
-from heatgraph.estimators.validation import (
-    check_complete,
-    check_number,
-    node_names,
-    over_square,
-    per_square,
-    unit_of,
-)
-from heatgraph.graph import CandidateEdges
-from heatgraph.solvers.result import Monitor, Progress, Status
+from heatgraph.baselines.base import FitInput, GraphMethod, Solution, check_limits, number_or_auto
+from heatgraph.estimators.fitted_graph import tell
+from heatgraph.estimators.hidden import PrecisionMixin
+from heatgraph.estimators.validation import over_square, per_square
+from heatgraph.solvers.result import Monitor, Status
 
 __all__ = ["GraphicalLassoGraph"]
 
@@ -36,7 +27,7 @@ N_PENALTIES = 8
 SAME = 1e-12  # a standard deviation below this share of a column's size is rounding
 
 
-class GraphicalLassoGraph(PrecisionMixin, ReportMixin, BaseEstimator):
+class GraphicalLassoGraph(PrecisionMixin, GraphMethod):
     r"""Read a graph from the sparse precision matrix of a Gaussian model.
 
     .. math::
@@ -104,6 +95,10 @@ class GraphicalLassoGraph(PrecisionMixin, ReportMixin, BaseEstimator):
     (8, 'converged')
     """
 
+    _fewest = 2
+    _shows_progress = False
+    _remedy = "lower alpha, or give more signals"
+
     def __init__(
         self,
         alpha: float | str = "auto",
@@ -120,85 +115,48 @@ class GraphicalLassoGraph(PrecisionMixin, ReportMixin, BaseEstimator):
         self.verbose = verbose
         self.standardize = standardize
 
-    def fit(self, X: Any, y: Any = None, *, monitor: Monitor | None = None) -> Self:
-        """Learn the precision matrix and read the graph from it.
-
-        Parameters
-        ----------
-        X : array-like or data frame (n_signals, n_nodes)
-            At least two signals.  The columns of a data frame name the nodes.
-        y : ignored
-        monitor : callable, optional
-            Called once, with a :class:`~heatgraph.solvers.result.Progress` of the end.
-        """
-        names = node_names(X)
-        observations = check_complete(self, X, reset=True, min_signals=2)
-        candidates = CandidateEdges.complete(observations.shape[1])
-        n_edges = check_n_edges(self.n_edges, candidates)
-        unit, sizes = _units(self, observations)
-        model = _solve(self, observations / unit / sizes, 1.0 if self.standardize else unit)
-        alpha = float(model.alpha if self.standardize else per_square(model.alpha, unit))
-        w = np.maximum(candidates.weights(model.precision_), 0.0)
-        if w.any():
-            w *= 0.5 * candidates.n_nodes / w.sum()
-        else:
-            warnings.warn(
-                f"GraphicalLassoGraph: alpha = {alpha:.3g} leaves no pair "
-                "of nodes with a positive partial correlation, so the graph has no edge; lower "
-                "alpha, or give more signals.",
-                UserWarning,
-                stacklevel=2,
-            )
-        store_graph(self, candidates, w, names, n_edges)
+    def _learn(self, given: FitInput, monitor: Monitor | None) -> Solution:
+        X, unit = given.scaled()
+        sizes = _sizes(X, self.standardize)
+        model = _solve(self, X / sizes, 1.0 if self.standardize else unit)
+        self.alpha_ = float(model.alpha if self.standardize else per_square(model.alpha, unit))
         self.precision_ = over_square(model.precision_ / np.outer(sizes, sizes), unit)
         self.location_ = model.location_ * sizes * unit
-        self.node_means_ = node_means(observations)
+        self.node_means_ = given.means
+        w = np.maximum(given.candidates.weights(model.precision_), 0.0)
         costs = np.reshape(model.costs_, (-1, 2))  # one pair, not a list of them, where alpha is 0
-        self.objective_ = costs[:, 0].copy()
-        self.residual_ = abs(float(costs[-1, 1]))
-        self.status_ = Status.CONVERGED if self.residual_ < self.tol else Status.MAX_ITER
-        self.n_iter_ = len(costs)
-        self.alpha_ = alpha
-        if monitor is not None:
-            value, edges = float(self.objective_[-1]), self.graph_.n_edges
-            monitor(Progress(self.n_iter_, self.n_iter_, value, edges, self.residual_))
-        warn_of_status(self)
-        return self
+        value, gap, steps = costs[:, 0].copy(), abs(float(costs[-1, 1])), len(costs)
+        tell(monitor, steps, steps, float(value[-1]), w, gap)
+        status = Status.CONVERGED if gap < self.tol else Status.MAX_ITER
+        return Solution(w, value, gap, status, steps)
 
 
-def _units(estimator: GraphicalLassoGraph, X: Array) -> tuple[float, Array]:
-    """A power of two for all nodes, and a size for each: its standard deviation, or 1."""
-    unit = unit_of(X)
-    spread, size = (X / unit).std(axis=0), np.abs(X / unit).max(axis=0)
+def _sizes(X: Array, standardize: Any) -> Array:
+    """What the nodes of signals of unit size are divided by: standard deviations, or 1."""
+    spread, size = X.std(axis=0), np.abs(X).max(axis=0)
     constant = np.flatnonzero(spread <= SAME * size)
     if constant.size:
         raise ValueError(
             f"X: column {constant[0]} is constant, so that it has no variance and no precision; "
             f"drop the {constant.size} such column(s), or use SmoothGraph."
         )
-    if not isinstance(estimator.standardize, bool):
-        raise ValueError(f"standardize must be True or False, got {estimator.standardize!r}.")
-    return unit, spread if estimator.standardize else np.ones_like(spread)
+    if not isinstance(standardize, bool):
+        raise ValueError(f"standardize must be True or False, got {standardize!r}.")
+    return spread if standardize else np.ones_like(spread)
 
 
 def _solve(estimator: GraphicalLassoGraph, X: Array, unit: float) -> GraphicalLasso:
     """scikit-learn's fit of signals of unit size, with its own warnings told as ours."""
-    limits: dict[str, Any] = {
-        "max_iter": int(check_number("max_iter", estimator.max_iter, minimum=1, integer=True)),
-        "tol": check_number("tol", estimator.tol, strict=True),
-        "verbose": bool(estimator.verbose),
-    }
+    limits = {**check_limits(estimator), "verbose": bool(estimator.verbose)}
+    given = number_or_auto("alpha", estimator.alpha)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         warnings.simplefilter("ignore", RuntimeWarning)  # of ill-conditioned folds
         warnings.filterwarnings("ignore", "Only one sample", UserWarning)  # in a fold
-        if isinstance(estimator.alpha, str):
-            if estimator.alpha != "auto":
-                raise ValueError(f'alpha must be a number > 0 or "auto", got {estimator.alpha!r}.')
+        if given is None:
             return _likeliest(X, limits)
-        alpha = float(over_square(check_number("alpha", estimator.alpha, strict=True), unit))
         try:
-            return GraphicalLasso(alpha=alpha, **limits).fit(X)
+            return GraphicalLasso(alpha=float(over_square(given, unit)), **limits).fit(X)
         except BROKEN as error:
             raise ValueError(
                 "alpha is too small for the covariance of X, which is nearly singular: raise "

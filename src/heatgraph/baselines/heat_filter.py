@@ -2,29 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
-from sklearn.base import BaseEstimator
 
-from heatgraph.baselines.gaussian import store_weights
-from heatgraph.baselines.precision_solver import fit_precision, penalised_moment
-from heatgraph.estimators.fitted_graph import check_n_edges, warn_of_status
-from heatgraph.estimators.hidden import PrecisionMixin, node_means
-from heatgraph.estimators.progress import watch_fit
-from heatgraph.estimators.reporting import ReportMixin
-from heatgraph.estimators.validation import (
-    check_choice,
-    check_complete,
-    check_number,
-    node_names,
-    over_square,
-    per_square,
-    resolve_candidates,
-    unit_of,
-)
+from heatgraph.baselines.base import FitInput, GraphMethod, check_limits
+from heatgraph.baselines.precision_solver import PrecisionFit, fit_precision, penalised_moment
+from heatgraph.estimators.hidden import PrecisionMixin
+from heatgraph.estimators.validation import check_choice, check_number, over_square, per_square
 from heatgraph.selection.cut import CUTS
 from heatgraph.solvers.result import Monitor
 
@@ -37,7 +24,7 @@ FLOOR = 1e-10
 TIMES = (1e-3, 1e3)  # between which the time of the filter is sought, in units of 1 / L
 
 
-class HeatFilter(PrecisionMixin, ReportMixin, BaseEstimator):
+class HeatFilter(PrecisionMixin, GraphMethod):
     r"""Learn the Laplacian whose heat kernel is the covariance, by inverting the kernel first.
 
     .. math::
@@ -117,6 +104,8 @@ class HeatFilter(PrecisionMixin, ReportMixin, BaseEstimator):
     (True, 1.0)
     """
 
+    _fewest = 3
+
     def __init__(
         self,
         lam: float = 0.0,
@@ -135,60 +124,30 @@ class HeatFilter(PrecisionMixin, ReportMixin, BaseEstimator):
         self.cut = cut
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any = None, *, monitor: Monitor | None = None) -> Self:
-        """Learn the graph and the time of the filter.
-
-        Parameters
-        ----------
-        X : array-like or data frame (n_signals, n_nodes)
-            At least three signals.  The columns of a data frame name the nodes.
-        y : ignored
-        monitor : callable, optional
-            Called with a :class:`~heatgraph.solvers.result.Progress` after every Newton step.
-        """
+    def _learn(self, given: FitInput, monitor: Monitor | None) -> PrecisionFit:
         lam = check_number("lam", self.lam)
         if isinstance(self.cut, str):
             check_choice("cut", self.cut, tuple(CUTS))
         else:
             check_number("cut", self.cut)
-        limits: dict[str, Any] = {
-            "max_iter": int(check_number("max_iter", self.max_iter, minimum=1, integer=True)),
-            "tol": check_number("tol", self.tol, strict=True),
-        }
-        names = node_names(X)
-        observations = check_complete(self, X, reset=True, min_signals=3)
-        candidates = resolve_candidates(self.candidates, observations, names)
-        n_edges = check_n_edges(self.n_edges, candidates)
-        means = node_means(observations)
-        unit = unit_of(observations - means)
-        centred = (observations - means) / unit
-        S = centred.T @ centred / len(centred)
+        limits = check_limits(self)
+        X, unit = given.around_means()
+        S = X.T @ X / len(X)
         v, S_in = unfiltered_moment(S)
-        with watch_fit(self.verbose, monitor) as watch:
-            fit = fit_precision(
-                penalised_moment(S_in, lam),
-                "combinatorial",
-                candidates,
-                monitor=watch.step,
-                **limits,
-            )
+        moment = penalised_moment(S_in, lam)
+        fit = fit_precision(moment, "combinatorial", given.candidates, monitor=monitor, **limits)
         t = filter_time(fit.T, S / v)
-        store_weights(self, candidates, fit.w, names, None)
-        self._cut(n_edges)
         lam_L, U = np.linalg.eigh(t * fit.T)
         inverse = np.exp(np.minimum(np.maximum(lam_L, 0.0), -np.log(FLOOR)))
         self.scales_ = np.array([0.5 * t * float(np.trace(fit.T)) / len(S)])
         self.variance_ = float(per_square(v, unit))
         self.precision_ = over_square((U * inverse) @ U.T / v, unit)
-        self.location_, self.node_means_ = means, means
-        self.objective_ = fit.objective
-        self.status_, self.residual_, self.n_iter_ = fit.status, fit.residual, fit.n_iter
-        warn_of_status(self)
-        return self
+        self.location_ = self.node_means_ = given.means
+        return fit
 
-    def _cut(self, n_edges: int | None) -> None:
+    def _finish(self, given: FitInput) -> None:
         """Set ``graph_`` and ``cut_``; a number of edges takes the heaviest ones."""
-        weights = self.weights_
+        weights, n_edges = self.weights_, given.n_edges
         if isinstance(self.cut, str):  # a rule gives the largest weight that is no edge
             self.cut_ = CUTS[self.cut](weights.weights)
             least = float(np.nextafter(self.cut_, np.inf))

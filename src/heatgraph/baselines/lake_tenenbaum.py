@@ -3,27 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
 
-from heatgraph.baselines.gaussian import (
-    EM_TOL,
-    GapsMixin,
-    GaussianSignals,
-    fit_gaussian,
-    read_signals,
-    store_precision,
-)
-from heatgraph.baselines.precision_solver import PrecisionFit, fit_precision, penalised_moment
-from heatgraph.estimators.fitted_graph import check_n_edges
-from heatgraph.estimators.hidden import PrecisionMixin
-from heatgraph.estimators.progress import watch_fit
-from heatgraph.estimators.reporting import ReportMixin
-from heatgraph.estimators.validation import check_number, over_square, per_square
+from heatgraph.baselines.base import FitInput, check_limits, number_or_auto
+from heatgraph.baselines.gaussian import EM_TOL, GaussianMethod, PrecisionProblem, fit_gaussian
+from heatgraph.baselines.precision_solver import PrecisionFit
+from heatgraph.estimators.validation import over_square, per_square
+from heatgraph.graph import CandidateEdges
 from heatgraph.models.moments import log_likelihoods
 from heatgraph.solvers.result import Monitor, Status
 
@@ -38,7 +27,7 @@ FOLDS = 3
 ROUGH = 1e-3  # nats per node: enough to tell penalties apart
 
 
-class LakeTenenbaum(GapsMixin, PrecisionMixin, ReportMixin, BaseEstimator):
+class LakeTenenbaum(GaussianMethod):
     r"""Learn the sparse graph that makes the signals likely, with a variance shared by all nodes.
 
     .. math::
@@ -112,58 +101,23 @@ class LakeTenenbaum(GapsMixin, PrecisionMixin, ReportMixin, BaseEstimator):
         self.tol = tol
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any = None, *, monitor: Monitor | None = None) -> Self:
-        """Learn the graph and the variance.
-
-        Parameters
-        ----------
-        X : array-like or data frame (n_signals, n_nodes)
-            At least two signals; NaN marks an entry that was not observed.  The columns of a data
-            frame name the nodes.
-        y : ignored
-        monitor : callable, optional
-            Called with a :class:`~heatgraph.solvers.result.Progress` after every step of the last
-            fit.
-        """
-        limits: dict[str, Any] = {
-            "max_iter": int(check_number("max_iter", self.max_iter, minimum=1, integer=True)),
-            "tol": check_number("tol", self.tol, strict=True),
-        }
-        signals = read_signals(self, X)
-        n_edges = check_n_edges(self.n_edges, signals.candidates)
-        lam = self._given(signals)
-        with watch_fit(self.verbose, monitor) as watch:
-            if lam is None:
-                lam = _likeliest(signals, PENALTIES)
-            fit, location = _fit(signals, lam, monitor=watch.step, **limits)
-        store_precision(self, signals, fit, location, n_edges)
-        self.variance_ = float(per_square(1.0 / fit.v[0], signals.unit))
-        self.beta_ = float(per_square(lam * len(signals.X), signals.unit))
-        return self
-
-    def _given(self, signals: GaussianSignals) -> float | None:
-        """``beta / M`` in units of the signals."""
-        if isinstance(self.beta, str):
-            if self.beta != "auto":
-                raise ValueError(f'beta must be a number >= 0 or "auto", got {self.beta!r}.')
-            return None
-        return float(over_square(check_number("beta", self.beta), signals.unit)) / len(signals.X)
+    def _learn(self, given: FitInput, monitor: Monitor | None) -> PrecisionFit:
+        X, unit = given.around_means()
+        limits = check_limits(self)
+        beta = number_or_auto("beta", self.beta, strict=False)
+        if beta is None:
+            lam = _likeliest(X, given.candidates, PENALTIES)
+        else:
+            lam = float(over_square(beta, unit)) / len(X)
+        problem = PrecisionProblem("shared", lam, given.candidates, monitor=monitor, **limits)
+        fit = fit_gaussian(X, problem, max(EM_TOL, problem.tol))
+        self.variance_ = float(per_square(1.0 / fit.precision.v[0], unit))
+        self.beta_ = float(per_square(lam * len(X), unit))
+        return self._store_model(given, fit, unit)
 
 
-def _fit(signals: GaussianSignals, lam: float, **limits: Any) -> tuple[PrecisionFit, Array]:
-    def solve(
-        S: Array, start: PrecisionFit | None = None, max_iter: int | None = None
-    ) -> PrecisionFit:
-        given = limits if max_iter is None else {**limits, "max_iter": max_iter}
-        K = penalised_moment(S, lam)
-        return fit_precision(K, "shared", signals.candidates, start=start, **given)
-
-    return fit_gaussian(signals, solve, max(EM_TOL, limits["tol"]))
-
-
-def _likeliest(signals: GaussianSignals, penalties: Sequence[float]) -> float:
+def _likeliest(X: Array, candidates: CandidateEdges, penalties: Sequence[float]) -> float:
     """The ``beta / M`` under which held-out signals are likeliest."""
-    X = signals.X
     size = float(np.nanmean(np.square(X)))
     folds = np.array_split(np.arange(len(X)), min(FOLDS, len(X) // 2))
     totals = np.zeros(len(penalties))
@@ -171,12 +125,11 @@ def _likeliest(signals: GaussianSignals, penalties: Sequence[float]) -> float:
         rest = np.delete(X, held_out, axis=0)
         if np.isnan(rest).all(axis=0).any() or not np.nanstd(rest) > 0.0:
             continue  # a node that the others never observed
-        part = replace(signals, X=rest)
         for k, penalty in enumerate(penalties):
-            fit, location = _fit(part, penalty * size, tol=ROUGH)
-            if fit.status is Status.INTERRUPTED:
+            problem = PrecisionProblem("shared", penalty * size, candidates, tol=ROUGH)
+            fit = fit_gaussian(rest, problem, ROUGH)
+            if fit.precision.status is Status.INTERRUPTED:
                 raise KeyboardInterrupt
-            around = (location - signals.means) / signals.unit
-            likely = log_likelihoods(X[held_out], around, np.asarray(np.linalg.inv(fit.T)))
-            totals[k] += float(likely.sum())
+            covariance = np.asarray(np.linalg.inv(fit.precision.T))
+            totals[k] += float(log_likelihoods(X[held_out], fit.mean, covariance).sum())
     return penalties[int(np.argmax(totals))] * size

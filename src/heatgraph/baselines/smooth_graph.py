@@ -2,30 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Self
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve
-from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
+from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from heatgraph.baselines.base import FitInput, GraphMethod, Solution, check_limits, number_or_auto
 from heatgraph.baselines.log_degree_solver import learn_log_degree, parameters_for_degree
 from heatgraph.baselines.semismooth_newton import squared_distances
 from heatgraph.baselines.smooth_solver import learn_smooth
-from heatgraph.estimators.fitted_graph import CUT, check_n_edges, store_graph, tell, warn_of_status
-from heatgraph.estimators.hidden import PrecisionMixin, node_means
-from heatgraph.estimators.progress import watch_fit
-from heatgraph.estimators.reporting import ReportMixin
+from heatgraph.estimators.fitted_graph import CUT, tell
+from heatgraph.estimators.hidden import PrecisionMixin
 from heatgraph.estimators.validation import (
     check_choice,
     check_complete,
     check_number,
-    node_names,
     over_square,
     per_square,
-    resolve_candidates,
     unit_of,
 )
 from heatgraph.graph import CandidateEdges
@@ -39,7 +36,7 @@ from heatgraph.selection.edge_count_search import (
 )
 from heatgraph.selection.interpolation import interpolation_errors, smoothing_form
 from heatgraph.selection.masked_prediction import hide_entries
-from heatgraph.solvers.result import Monitor, Status
+from heatgraph.solvers.result import Monitor
 
 __all__ = ["SmoothGraph"]
 
@@ -53,9 +50,7 @@ ALONE = 0.1  # the spread for a single signal, where there is none to predict
 LOWEST, HIGHEST = 1e-5, 1e5  # between which the spread for a number of edges is sought
 
 
-class SmoothGraph(
-    PrecisionMixin, ReportMixin, OneToOneFeatureMixin, TransformerMixin, BaseEstimator
-):
+class SmoothGraph(PrecisionMixin, OneToOneFeatureMixin, TransformerMixin, GraphMethod):
     r"""Learn the graph on which the signals, freed of noise, are smooth.
 
     .. math::
@@ -154,45 +149,21 @@ class SmoothGraph(
         self.tol = tol
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any = None, *, monitor: Monitor | None = None) -> Self:
-        """Learn the graph.
-
-        Parameters
-        ----------
-        X : array-like or data frame (n_signals, n_nodes)
-            The columns of a data frame name the nodes.
-        y : ignored
-        monitor : callable, optional
-            Called with a :class:`~heatgraph.solvers.result.Progress` after every graph that is
-            learned on the way to the last.
-        """
-        names = node_names(X)
-        observations = check_complete(self, X, reset=True)
-        unit = unit_of(observations)
-        signals = np.ascontiguousarray(observations.T / unit)
-        candidates = resolve_candidates(self.candidates, observations, names)
-        n_edges = check_n_edges(self.n_edges, candidates)
-        with watch_fit(self.verbose, monitor) as watch:
-            search = _Search(self, signals, candidates, watch.step)
-            beta, fitted = search.run(self._given_beta(unit), n_edges, self.degree)
-        store_graph(self, candidates, fitted.w, names, n_edges)
-        self.node_means_ = node_means(observations)
+    def _learn(self, given: FitInput, monitor: Monitor | None) -> Solution:
+        X, unit = given.scaled()
+        search = _Search(self, np.ascontiguousarray(X.T), given.candidates, monitor)
+        beta, fitted = search.run(self._given_beta(unit), given.n_edges, self.degree)
+        self.node_means_ = given.means
         self.beta_ = per_square(beta, unit)
-        self.objective_ = per_square(fitted.objective, unit)
-        self.status_ = fitted.status
-        self.residual_ = fitted.residual
-        self.n_iter_ = fitted.n_iter
-        warn_of_status(self)
-        return self
+        return replace(fitted, objective=per_square(fitted.objective, unit))
 
     def _given_beta(self, unit: float) -> float | None:
-        if isinstance(self.beta, str):
-            if self.beta != "auto":
-                raise ValueError(f'beta must be a number > 0 or "auto", got {self.beta!r}.')
+        beta = number_or_auto("beta", self.beta)
+        if beta is None:
             return None
         if self.degree is not None:
             raise ValueError('degree chooses beta, so beta must be "auto" with it; give one.')
-        return float(over_square(check_number("beta", self.beta, strict=True), unit))
+        return float(over_square(beta, unit))
 
     def transform(self, X: Any) -> Array:
         """The signals without their noise, ``(I + alpha L)^-1 x`` each.
@@ -243,17 +214,6 @@ class SmoothGraph(
         return 1.0 - float(error.sum()) / total if total > 0.0 else 0.0
 
 
-@dataclass(frozen=True)
-class _Fit:
-    """A learned graph of trace N, and how it was reached."""
-
-    w: Array
-    objective: Array
-    residual: float
-    status: Status
-    n_iter: int
-
-
 class _Search:
     """The fits on the way to the spread that was asked for, on signals (N, M) of unit size."""
 
@@ -263,10 +223,7 @@ class _Search:
         self.X, self.candidates, self.monitor = X, candidates, monitor
         self.log = check_choice("degrees", model.degrees, DEGREES) == "log"
         self.alpha = check_number("alpha", model.alpha, strict=True)
-        self.limits: dict[str, Any] = {
-            "max_iter": int(check_number("max_iter", model.max_iter, minimum=1, integer=True)),
-            "tol": check_number("tol", model.tol, strict=True),
-        }
+        self.limits = check_limits(model)
         self.z = squared_distances(X, candidates)
         self.size = float(self.z.mean())
         if not self.size > 0.0:
@@ -278,7 +235,7 @@ class _Search:
 
     def run(
         self, beta: float | None, n_edges: int | None, degree: float | None
-    ) -> tuple[float, _Fit]:
+    ) -> tuple[float, Solution]:
         """The spread, in units of ``X``, and the fit at it."""
         if degree is not None:
             degree = check_number("degree", degree, strict=True)
@@ -314,19 +271,19 @@ class _Search:
         w = self.fit(X, spread * self.size * share).w
         return smoothing_form(self.candidates.laplacian(w), self.alpha)
 
-    def fit(self, X: Array, beta: float) -> _Fit:
+    def fit(self, X: Array, beta: float) -> Solution:
         fitted = self._log(X, beta) if self.log else self._trace(X, beta)
         self.done += 1
         value = float(fitted.objective[-1])
         tell(self.monitor, self.done, self.planned, value, fitted.w, fitted.residual)
         return fitted
 
-    def _trace(self, X: Array, beta: float) -> _Fit:
+    def _trace(self, X: Array, beta: float) -> Solution:
         s = learn_smooth(X, self.alpha, beta, candidates=self.candidates, **self.limits)
-        return _Fit(s.w, s.objective, s.residual, s.status, s.n_iter)
+        return Solution(s.w, s.objective, s.residual, s.status, s.n_iter)
 
-    def _log(self, X: Array, beta: float) -> _Fit:
+    def _log(self, X: Array, beta: float) -> Solution:
         s = learn_log_degree(X, beta, beta, candidates=self.candidates, **self.limits)
-        w = s.w * (0.5 * len(X) / s.w.sum())
+        w = s.w * (0.5 * len(X) / s.w.sum())  # of trace N, as those that edges are counted of
         history = np.append(s.history[:-1], s.objective)
-        return _Fit(w, history, s.residual, s.status, s.n_iter)
+        return Solution(w, history, s.residual, s.status, s.n_iter)

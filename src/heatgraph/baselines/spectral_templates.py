@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, Self
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
 
+from heatgraph.baselines.base import FitInput, GraphMethod, number_or_auto
 from heatgraph.baselines.semismooth_newton import squared_distances
 from heatgraph.baselines.templates_solver import (
     Templates,
@@ -17,17 +18,8 @@ from heatgraph.baselines.templates_solver import (
     learn_templates_within,
     smallest_residual,
 )
-from heatgraph.estimators.fitted_graph import CUT, check_n_edges, store_graph, tell, warn_of_status
-from heatgraph.estimators.progress import watch_fit
-from heatgraph.estimators.reporting import ReportMixin
-from heatgraph.estimators.validation import (
-    check_choice,
-    check_complete,
-    check_number,
-    node_names,
-    resolve_candidates,
-    unit_of,
-)
+from heatgraph.estimators.fitted_graph import CUT, tell
+from heatgraph.estimators.validation import check_choice, check_number
 from heatgraph.graph import CandidateEdges, Graph
 from heatgraph.selection.edge_count_search import RESOLUTION, fit_for_edges
 from heatgraph.solvers.result import Monitor
@@ -49,7 +41,7 @@ TIE = 1e-4  # weight of smoothness where known eigenvectors leave the graph open
 STRENGTHS = {"penalised": (1e-4, 1e6), "epsilon": (1.0 + 1e-6, 1e3)}
 
 
-class SpectralTemplates(ReportMixin, BaseEstimator):
+class SpectralTemplates(GraphMethod):
     r"""Learn a sparse graph whose eigenvectors are those of the signals' covariance.
 
     .. math::
@@ -148,42 +140,20 @@ class SpectralTemplates(ReportMixin, BaseEstimator):
         self.init = init
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any = None, *, monitor: Monitor | None = None) -> Self:
-        """Learn the graph.
-
-        Parameters
-        ----------
-        X : array-like or data frame (n_signals, n_nodes)
-            The columns of a data frame name the nodes.
-        y : ignored
-        monitor : callable, optional
-            Called with a :class:`~heatgraph.solvers.result.Progress` after every graph that is
-            learned on the way to the last.
-        """
-        names = node_names(X)
-        observations = check_complete(self, X, reset=True)
-        signals = np.ascontiguousarray(observations.T / unit_of(observations))
-        whole = resolve_candidates(self.candidates, observations, names)
-        n_edges = check_n_edges(self.n_edges, whole)
+    def _learn(self, given: FitInput, monitor: Monitor | None) -> TemplatesSolution:
+        signals = np.ascontiguousarray(given.scaled()[0].T)
         varying = self._varying(signals)
-        candidates, among = _restricted(whole, varying)
+        candidates, among = _restricted(given.candidates, varying)
         signals = signals[varying]
         templates = self._templates(signals)
-        with watch_fit(self.verbose, monitor) as watch:
-            search = _Search(self, templates, signals, candidates, varying, watch.step)
-            solution = search.run(None if n_edges is None else min(n_edges, candidates.n_edges))
-        w = np.zeros(whole.n_edges)
-        w[among] = solution.w * (whole.n_nodes / candidates.n_nodes)
-        store_graph(self, whole, w, names, n_edges)
+        search = _Search(self, templates, signals, candidates, varying, monitor)
+        n_edges = given.n_edges
+        solution = search.run(None if n_edges is None else min(n_edges, candidates.n_edges))
         self.eigenvectors_ = _embedded(templates.V, varying)
-        self.objective_ = solution.objective
-        self.status_ = solution.status
-        self.residual_ = solution.residual
-        self.n_iter_ = solution.n_iter
-        self.penalty_ = solution.penalty
-        self.eps_ = solution.eps
-        warn_of_status(self)
-        return self
+        self.penalty_, self.eps_ = solution.penalty, solution.eps
+        w = np.zeros(given.candidates.n_edges)
+        w[among] = solution.w
+        return replace(solution, w=w)
 
     def _varying(self, signals: Array) -> NDArray[np.bool_]:
         """Which nodes (N,) say something of the covariance; the others are warned of."""
@@ -203,7 +173,7 @@ class SpectralTemplates(ReportMixin, BaseEstimator):
             f"SpectralTemplates: {count} column(s) of X are constant, the first of them column "
             f"{int(np.argmin(varying))}; such nodes are left without an edge.",
             UserWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
         return varying
 
@@ -230,7 +200,7 @@ class SpectralTemplates(ReportMixin, BaseEstimator):
                 f"some of its {n} eigenvectors are unknown; give at least as many signals as "
                 "nodes, or eigenvectors=..., or use LearnHeat or SmoothGraph.",
                 UserWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
         return Templates.from_signals(signals)
 
@@ -251,7 +221,7 @@ class _Search:
         self.within = check_choice("form", model.form, FORMS) == "epsilon"
         self.form, self.known = model.form, model.eigenvectors is not None
         name = "eps" if self.within else "penalty"
-        self.given = _number_or_auto(name, model.eps if self.within else model.penalty)
+        self.given = number_or_auto(name, model.eps if self.within else model.penalty)
         self.options: dict[str, Any] = {
             "candidates": candidates,
             "n_reweights": int(
@@ -301,14 +271,6 @@ class _Search:
         value = float(solution.objective[-1])
         tell(self.monitor, self.done, self.planned, value, solution.w, solution.residual)
         return solution
-
-
-def _number_or_auto(name: str, value: Any) -> float | None:
-    if isinstance(value, str):
-        if value != "auto":
-            raise ValueError(f'{name} must be a number > 0 or "auto", got {value!r}.')
-        return None
-    return check_number(name, value, strict=True)
 
 
 def _restricted(

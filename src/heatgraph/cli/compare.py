@@ -22,7 +22,7 @@ from heatgraph.cli.options import (
     Transpose,
 )
 from heatgraph.cli.report import read_coordinates
-from heatgraph.cli.result_folder import listed, result_folder
+from heatgraph.cli.result_folder import REPORT, listed, page_written, result_folder
 from heatgraph.cli.tables import SignalTable, TableOptions, read_pairs, read_signals
 from heatgraph.cli.wording import errors_as_options
 from heatgraph.comparison import Comparison
@@ -55,6 +55,9 @@ def compare(
     coordinates: Annotated[
         Path | None, typer.Option(help="CSV with the places of the nodes, for the picture.")
     ] = None,
+    report: Annotated[
+        bool, typer.Option(help="Write report.html, a page to look at the comparison in.")
+    ] = True,
     index_column: IndexColumn = None,
     transpose: Transpose = False,
     header: Header = None,
@@ -66,7 +69,8 @@ def compare(
 ) -> None:
     """Compare methods by what they predict of signals that they have not seen.
 
-    Writes comparison.csv, comparison.json, graphs.png and graphs.csv, the edges of every method.
+    Writes comparison.csv, comparison.json, graphs.png, graphs.csv, the edges of every method, and
+    report.html, a page that shows them.
     Ctrl-C ends the comparison and keeps the methods that are done.
     """
     voice = Voice(json, quiet)
@@ -85,20 +89,25 @@ def compare(
                 found = compare_methods(
                     table.frame, chosen, known, cv, seed, jobs, int(voice.shows_progress)
                 )
-            _write(folder, found, coordinates)
+            places = None if coordinates is None else read_coordinates(coordinates)
+            _write(folder, found, places)
+            if report and found.graphs:
+                with page_written(voice):
+                    found.report(folder / REPORT, coordinates=places)
             files = listed(folder, output)
         summary: dict[str, Any] = {"command": "compare", "signals_file": str(signals)}
         summary |= {**json_module.loads(found.to_json()), "files": files}
-        voice.show(summary, [_rows(found), found.verdict, f"Results are in {output}"])
+        voice.show(
+            summary, [_rows(found), *_endings(found), found.verdict, f"Results are in {output}"]
+        )
     if found.interrupted:
         raise typer.Exit(INTERRUPTED)
 
 
-def _write(folder: Path, found: Comparison, coordinates: Path | None) -> None:
+def _write(folder: Path, found: Comparison, coordinates: pd.DataFrame | None) -> None:
     places = None
     if coordinates is not None and found.graphs:
-        graph = next(iter(found.graphs.values()))
-        places = place(graph, read_coordinates(coordinates), outlines=()).xy
+        places = place(next(iter(found.graphs.values())), coordinates, outlines=()).xy
     found.save(folder, places)
 
 
@@ -118,16 +127,20 @@ def _known_graph(path: Path, table: SignalTable) -> Graph:
 
 
 def _rows(found: Comparison) -> Any:
-    titles = ["method", "missed ", "± ", "more ", "± ", "seconds ", "edges ", "agree "]
-    fields = ["missed", "error", "excess", "excess_error", "seconds", "n_edges", "agreement"]
-    if found.truth is not None:
-        titles += ["F ", "AP "]
-        fields += ["f_measure", "average_precision"]
-    table = [
-        [r.name, *(_number(key, getattr(r, key)) for key in fields), _short(r.status)]
-        for r in found.results
-    ]
-    return columns([*titles, "status"], table)
+    """As wide as 80 characters take: with a known graph, the times are in the files only."""
+    shown = {"missed": "missed ", "error": "± ", "excess": "more ", "excess_error": "± "}
+    if found.truth is None:
+        shown |= {"seconds": "seconds ", "n_edges": "edges ", "agreement": "agree "}
+    else:
+        shown |= {"n_edges": "edges ", "agreement": "agree ", "f_measure": "F "}
+        shown |= {"average_precision": "AP "}
+    table = [[r.name, *(_number(key, getattr(r, key)) for key in shown)] for r in found.results]
+    return columns(["method", *shown.values()], table)
+
+
+def _endings(found: Comparison) -> list[str]:
+    """A line for every method that did not end as it should."""
+    return [f"{r.name}: {r.status}" for r in found.results if r.status != "ok"]
 
 
 def _number(key: str, value: float) -> str:
@@ -136,7 +149,3 @@ def _number(key: str, value: float) -> str:
     if key == "n_edges":
         return str(int(value))
     return f"{value:.2g}" if key == "seconds" else f"{value:.3f}"
-
-
-def _short(status: str, at_most: int = 60) -> str:
-    return status if len(status) <= at_most else f"{status[: at_most - 1]}…"

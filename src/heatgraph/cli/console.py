@@ -21,6 +21,7 @@ from sklearn.exceptions import ConvergenceWarning
 __all__ = ["Voice", "columns", "errors_reported"]
 
 ERROR, INTERRUPTED = 2, 130
+ERRORS = (ValueError, OSError, ImportError, MemoryError)  # that the user can mend
 
 
 @dataclass(frozen=True)
@@ -122,8 +123,9 @@ def errors_reported(
         else:
             Voice().warn(stopped)
         raise typer.Exit(INTERRUPTED) from None
-    except (ValueError, OSError, ImportError, MemoryError) as error:
-        if debug:
+    except Exception as error:
+        # An error of a task that a cluster ran, of whatever type, has a note on where.
+        if debug or not (isinstance(error, ERRORS) or hasattr(error, "__notes__")):
             raise
         Voice().warn(f"error: {_message(error)}")
         raise typer.Exit(ERROR) from None
@@ -138,7 +140,7 @@ def _left(checkpoint: Path) -> bool:
 def _message(error: BaseException) -> str:
     if isinstance(error, OSError) and error.filename is not None and error.strerror:
         return f"{error.filename}: {error.strerror}"
-    return str(error) or type(error).__name__
+    return " ".join([str(error) or type(error).__name__, *getattr(error, "__notes__", ())])
 
 
 def _one_line(text: str) -> str:

@@ -35,6 +35,7 @@ from heatgraph.storage import save_model
 
 __all__ = [
     "model_path",
+    "page_written",
     "parents_made",
     "result_folder",
     "source_rows",
@@ -172,18 +173,25 @@ def write_page(
     coordinates: Any = None,
     title: str = "A learned graph",
 ) -> None:
-    """The report on the signals of the fit; one that cannot be written loses no result."""
+    """The report on the signals of the fit."""
+    with page_written(voice):
+        write_report(
+            model,
+            folder / REPORT,
+            table.frame,
+            coordinates=coordinates,
+            sources=getattr(model, "sources_", None),
+            labels=table.labels,
+            title=title,
+        )
+
+
+@contextmanager
+def page_written(voice: Voice) -> Iterator[None]:
+    """A page that cannot be written is told of, and loses no result."""
     try:
         with voice.warnings_told():
-            write_report(
-                model,
-                folder / REPORT,
-                table.frame,
-                coordinates=coordinates,
-                sources=getattr(model, "sources_", None),
-                labels=table.labels,
-                title=title,
-            )
+            yield
     except ImportError as error:
         voice.note(f"No {REPORT}: {error}")
     except (ValueError, RuntimeError) as error:

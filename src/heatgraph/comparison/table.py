@@ -187,6 +187,37 @@ class Comparison:
         figure = axes[0].get_figure()
         return figure  # type: ignore[return-value]  # axes of a new figure are on one
 
+    def report(
+        self,
+        path: str | os.PathLike[str],
+        coordinates: Any = None,
+        title: str | None = None,
+    ) -> None:
+        """Write a page: the comparison, and the graph of the best method that has one.
+
+        Parameters
+        ----------
+        path : str or path-like
+            The file, by custom ending in ``.html``; it needs no network to open.
+        coordinates : optional
+            Where the nodes are, as of ``report`` of a fitted model.
+        title : str, optional
+            The heading; by default it names the method whose graph is shown.
+
+        Notes
+        -----
+        Needs Bokeh: ``pip install "heatgraph[report]"``.
+        """
+        # Upwards, when asked for: the page draws comparisons, comparisons do not need it.
+        from heatgraph.report import write_report
+
+        shown = next((r.name for r in self.results if r.name in self.graphs), None)
+        if shown is None:
+            raise ValueError("there is no graph to show: no method learned one")
+        title = f"The graph of {shown}, beside other methods" if title is None else title
+        graph = self.graphs[shown]
+        write_report(graph, path, coordinates=coordinates, title=title, comparison=self)
+
     def save(self, folder: str | os.PathLike[str], coordinates: Any = None) -> list[Path]:
         """Write ``comparison.csv`` and ``.json``, ``graphs.csv`` and ``.png`` into a folder.
 

@@ -1,7 +1,7 @@
 """Where a worker keeps the codes of its signals: in memory, or in files of its own folder.
 
-Codes of signals that are held in memory are held there too.  Those of signals that are read anew
-at every step, as there are too many of them, are written and read a batch at a time.
+Codes of signals that are held in memory are held there too.  Signals that do not fit are read again
+at every step; their codes are written to a file and read back one batch at a time.
 """
 
 from __future__ import annotations
@@ -17,135 +17,94 @@ from pathlib import Path
 from threading import Lock
 
 import numpy as np
-from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
-__all__ = ["Shelf", "Thin", "clear", "forget", "kept", "thick", "thin", "worker_address"]
-
-Array = NDArray[np.float64]
-
-# Of a batch: the columns of its nonzeros, how many there are in each row, and their values.
-Thin = tuple[NDArray[np.int32], NDArray[np.int32], Array]
+__all__ = ["CodeStore", "clear", "forget", "kept", "worker_address"]
 
 # By fit and part, and the number of their step.
-_kept: dict[tuple[str, int], dict[int, Iterable[Thin]]] = {}
+_kept: dict[tuple[str, int], dict[int, Iterable[csr_array]]] = {}
 _folders: dict[str, Path] = {}
 _lock = Lock()
 
 
-def thin(codes: Array) -> Thin:
-    """A batch of codes (m, K) without its zeros."""
-    rows, columns = np.nonzero(codes)
-    counts = np.bincount(rows, minlength=len(codes)).astype(np.int32)
-    return columns.astype(np.int32), counts, codes[rows, columns]
+class _CodeFile:
+    """Batches of codes in a file: written one after the other, then read one at a time."""
 
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._file = path.open("xb")
 
-def thick(batch: Thin, n_atoms: int) -> Array:
-    """The codes (m, K) of a batch."""
-    columns, counts, values = batch
-    codes = np.zeros((counts.size, n_atoms))
-    codes[np.repeat(np.arange(counts.size), counts), columns] = values
-    return codes
+    def append(self, codes: csr_array) -> None:
+        for array in (codes.data, codes.indices, codes.indptr, np.array(codes.shape)):
+            np.save(self._file, array, allow_pickle=False)
 
+    def close(self) -> None:
+        self._file.close()
 
-@dataclass(frozen=True)
-class _Written:
-    """Codes in a file, read a batch at a time."""
+    def remove(self) -> None:
+        self.close()
+        with suppress(OSError):  # removed already, or still read by an abandoned step
+            self.path.unlink(missing_ok=True)
 
-    path: Path
-
-    def __iter__(self) -> Iterator[Thin]:
-        with open(self.path, "rb") as file:
+    def __iter__(self) -> Iterator[csr_array]:
+        with self.path.open("rb") as file:
             size = os.fstat(file.fileno()).st_size
             while file.tell() < size:
-                columns, counts, values = (np.load(file, allow_pickle=False) for _ in range(3))
-                yield columns, counts, values
+                data, indices, indptr, shape = (np.load(file, allow_pickle=False) for _ in range(4))
+                yield csr_array((data, indices, indptr), shape=tuple(shape))
 
 
 @dataclass(frozen=True)
-class Shelf:
+class CodeStore:
     """The codes of one part of the signals of a fit, by the number of the step that made them."""
 
     key: tuple[str, int]
     on_disk: bool
 
     @contextmanager
-    def adding(self, number: int, live: Sequence[int]) -> Iterator[_Writer]:
-        """Take the batches of a step; then drop what is not of the steps in ``live``.
+    def adding(self, number: int, live: Sequence[int]) -> Iterator[list[csr_array] | _CodeFile]:
+        """Take the batches of a step, then drop the codes of steps that are not in ``live``.
 
-        A step that does not end leaves nothing.
+        A step that fails leaves nothing.
         """
-        writer = _FileWriter(self._file(number)) if self.on_disk else _Writer()
+        codes: list[csr_array] | _CodeFile = _CodeFile(self._new_file()) if self.on_disk else []
         try:
-            yield writer
-            codes = writer.done()
-        finally:
-            writer.close()
+            yield codes
+        except BaseException:
+            _drop(codes)
+            raise
+        if isinstance(codes, _CodeFile):
+            codes.close()
         with _lock:
             kept = _kept.setdefault(self.key, {})
-            old = [kept.pop(other) for other in list(kept) if other not in (number, *live)]
+            dead = [other for other in kept if other == number or other not in live]
+            old = [kept.pop(other) for other in dead]
             kept[number] = codes
         for dropped in old:
-            if isinstance(dropped, _Written):
-                _remove(dropped.path)
+            _drop(dropped)
 
-    def find(self, number: int | None) -> Iterable[Thin] | None:
+    def find(self, number: int | None) -> Iterable[csr_array] | None:
         """The codes of a step, batch by batch, if they are here."""
         with _lock:
             codes = None if number is None else _kept.get(self.key, {}).get(number)
-        gone = isinstance(codes, _Written) and not codes.path.exists()
+        gone = isinstance(codes, _CodeFile) and not codes.path.exists()
         return None if gone else codes
 
-    def _file(self, number: int) -> Path:
+    def _new_file(self) -> Path:
         fit, part = self.key
         with _lock:
             if fit not in _folders or not _folders[fit].exists():
                 _folders[fit] = Path(tempfile.mkdtemp(prefix="heatgraph-", dir=_local_folder()))
-            return _folders[fit] / f"{part}-{number}.codes"
+            return _folders[fit] / f"{part}-{secrets.token_hex(8)}.codes"
 
 
-class _Writer:
-    def __init__(self) -> None:
-        self.batches: list[Thin] = []
-
-    def append(self, batch: Thin) -> None:
-        self.batches.append(batch)
-
-    def done(self) -> Iterable[Thin]:
-        return self.batches
-
-    def close(self) -> None:
-        pass
-
-
-class _FileWriter(_Writer):
-    """Beside, then renamed: a file of that name is whole."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.beside = path.with_suffix(f".{secrets.token_hex(4)}")
-        self.file = self.beside.open("xb")
-
-    def append(self, batch: Thin) -> None:
-        for array in batch:
-            np.save(self.file, array, allow_pickle=False)
-
-    def done(self) -> Iterable[Thin]:
-        self.file.close()
-        os.replace(self.beside, self.path)
-        return _Written(self.path)
-
-    def close(self) -> None:
-        self.file.close()
-        _remove(self.beside)
-
-
-def _remove(path: Path) -> None:
-    with suppress(OSError):  # gone already, or still read by a step that was given up
-        path.unlink(missing_ok=True)
+def _drop(codes: Iterable[csr_array]) -> None:
+    if isinstance(codes, _CodeFile):
+        codes.remove()
 
 
 def _local_folder() -> str | None:
-    """The folder of the worker, which is removed with it; without one the system's."""
+    """The folder of the worker, which is removed with it; without a worker the system's."""
     try:
         from distributed import get_worker
 

@@ -13,19 +13,21 @@ from numpy.typing import NDArray
 from heatgraph.distributed import worker_tasks
 from heatgraph.distributed.parquet import ParquetRows, ParquetSignals
 from heatgraph.distributed.signal_batches import Chunk, Stream
-from heatgraph.distributed.signals import DaskSignals, Step
-from heatgraph.distributed.worker_tasks import Facts
-from heatgraph.solvers import signal_access
+from heatgraph.distributed.signal_summary import (
+    SignalSummary,
+    summarise,
+    summarise_row_group,
+    total,
+)
+from heatgraph.distributed.signals import DaskSignals, Step, add_remedy
 
-__all__ = ["as_array", "cluster_client", "facts_of", "is_dask", "lazy_sources", "signals_of"]
+__all__ = ["as_array", "cluster_client", "is_dask", "lazy_sources", "signals_of", "summary_of"]
 
 Array = NDArray[np.float64]
 
-# Of the workers' memory: more signals than that are read anew at every step.  With them are held
-# their codes, of which there may be several times as much.
+# Share of the workers' memory: more signals than that are read again at every step.  The codes are
+# held with the signals, and may take several times as much.
 HELD_SHARE = 0.1
-WHOLE_SHARE = 0.02  # of a thread's share of it: fewer signals than that are fitted by one thread
-UNLIMITED = 8 * 2**30  # bytes that a worker without a limit is taken to have
 
 
 def is_dask(X: Any) -> bool:
@@ -83,91 +85,69 @@ def as_array(X: Any) -> Any:
     return dask.optimize(X)[0]
 
 
-def _sizes_of_parts(M: int, threads: int) -> tuple[int, ...]:
-    """Signals of the part of each thread: whole batches, but for the last one."""
-    batch = signal_access.BATCH
-    n_batches = -(-M // batch)
-    n_parts = min(threads, n_batches)
-    ends = [min(batch * ((k + 1) * n_batches // n_parts), M) for k in range(n_parts)]
-    return tuple(np.diff(ends, prepend=0).tolist())
-
-
-def facts_of(X: Any, given: Any, client: Any) -> Facts:
+def summary_of(X: Any, given: Any, client: Any) -> SignalSummary:
     """One pass over the signals: how many, how large, what was observed.
 
-    ``X`` is :func:`as_array` of what was given.  A chunk that raises is named here, before any
-    work is done.
+    ``X`` is :func:`as_array` of what was given.  An error of a chunk is raised here, before any
+    work is done, with a note that names the chunk.
     """
     import dask
 
     if isinstance(given, ParquetSignals):
-        futures = client.map(worker_tasks.facts_of_rows, given.row_groups, pure=False)
+        futures = client.map(summarise_row_group, given.row_groups, pure=False)
     else:
-        facts_of_block = dask.delayed(worker_tasks.facts_of, pure=False)
-        futures = client.compute([facts_of_block(b) for b in _blocks(X)], optimize_graph=False)
+        of_block = dask.delayed(summarise, pure=False)
+        futures = client.compute([of_block(b) for b in _blocks(X)], optimize_graph=False)
     found = []
     first = 0
     for k, (future, size) in enumerate(zip(futures, X.chunks[0], strict=True)):
+        chunk = f"chunk {k} of X (signals {first} to {first + size - 1})"
         try:
             found.append(future.result())
         except Exception as error:
-            raise ValueError(
-                f"X: chunk {k} (signals {first} to {first + size - 1}) could not be computed: "
-                f"{type(error).__name__}: {error}"
-            ) from error
+            add_remedy(error)
+            error.add_note(f"This was raised while computing {chunk}.")
+            raise
         if found[-1].n_infinite:
-            raise ValueError(
-                f"X contains infinity in chunk {k} (signals {first} to {first + size - 1}); "
-                "mark what was not observed by NaN."
-            )
+            raise ValueError(f"X contains infinity: {chunk}; mark what was not observed by NaN.")
         first += size
-    facts: Facts = worker_tasks.add(found)
-    return facts
+    return total(found)
 
 
-def signals_of(X: Any, given: Any, facts: Facts, unit: float, client: Any) -> DaskSignals:
+def signals_of(X: Any, given: Any, summary: SignalSummary, unit: float, client: Any) -> DaskSignals:
     """The signals in units of ``unit``, with the workers for the time of a fit.
 
-    They are held there if they take no more than a share of the memory, and read anew at every
+    They are held there if they take no more than a share of the memory, and read again at every
     step if they take more.
     """
     workers = client.scheduler_info(n_workers=-1)["workers"]
     addresses = [name for name in sorted(workers) for _ in range(workers[name]["nthreads"])]
-    sizes = _sizes_of_parts(X.shape[0], max(1, len(addresses)))
-    homes = [addresses[k % len(addresses)] if addresses else "" for k in range(len(sizes))]
+    M, n_parts = X.shape[0], max(1, min(len(addresses), X.shape[0]))
+    sizes = tuple(M // n_parts + (k < M % n_parts) for k in range(n_parts))
     signals = DaskSignals(
         client=client,
         parts=(),
         sizes=sizes,
         n_nodes=X.shape[1],
-        total_energy=0.0,
-        n_observed=facts.n_observed,
-        homes=homes,
-        is_small=_is_small(8 * X.size, list(workers.values())),
-        n_signals=X.shape[0],
-        masked=facts.masked,
+        total_energy=summary.energy_over(unit),
+        n_observed=summary.n_observed,
+        homes=[addresses[k] if addresses else "" for k in range(n_parts)],
+        n_signals=M,
+        masked=summary.masked,
     )
     limits = [worker["memory_limit"] for worker in workers.values()]
     if _holds_futures(X) or _fits(8 * X.size, limits):
-        parts = _held_parts(X, sizes, unit, facts.masked, homes, client)
+        parts = _held_parts(X, sizes, unit, summary.masked, signals.homes, client)
     else:
         chunks = _chunks(X, given)
-        streams = _streams(chunks, X.chunks[0], sizes, unit, facts.masked)
+        streams = _streams(chunks, X.chunks[0], sizes, unit, summary.masked)
         parts = [signals.send(stream) for stream in streams]
-    signals = replace(signals, parts=parts)
-    energy = signals.total(worker_tasks.sum_over, [(worker_tasks.energy_of,)] * len(parts))
-    return replace(signals, total_energy=float(energy))
+    return replace(signals, parts=parts)
 
 
 def _fits(size: int, limits: list[int]) -> bool:
     """Whether signals of so many bytes can be held by workers; a limit of 0 is none."""
     return 0 in limits or size <= HELD_SHARE * sum(limits)
-
-
-def _is_small(size: int, workers: list[Any]) -> bool:
-    """Whether every thread can have all signals for itself."""
-    shares = [(w["memory_limit"] or UNLIMITED) / max(1, w["nthreads"]) for w in workers]
-    return bool(shares) and size <= WHOLE_SHARE * min(shares)
 
 
 def _holds_futures(X: Any) -> bool:

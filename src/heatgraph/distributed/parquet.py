@@ -1,28 +1,21 @@
-"""Signals in Parquet files: read by the workers, a few thousand rows at a time.
-
-Without pandas, which takes more memory of a worker than the signals that it has at a time.
-"""
+"""Signals in Parquet files: read by the workers, a few thousand rows at a time."""
 
 from __future__ import annotations
 
 import os
 import shlex
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from heatgraph.distributed.memory import give_back_libraries
-
 __all__ = ["ParquetRows", "ParquetSignals", "read_parquet"]
 
 Array = NDArray[np.float64]
 
-AT_ONCE = 4096  # rows
-BUFFER = 2**16  # bytes of a column: without one it would be read as a whole
+ROWS_AT_ONCE = 4096  # that are read together, so that a large row group is never held as a whole
 
 
 @dataclass(frozen=True)
@@ -38,35 +31,15 @@ class ParquetRows:
         """The rows (m, N), some thousand at a time; NaN where there is none."""
         from pyarrow import parquet
 
-        with (
-            _returning_memory(),
-            parquet.ParquetFile(self.path, buffer_size=BUFFER, pre_buffer=False) as file,
-        ):
+        with parquet.ParquetFile(self.path) as file:
             for batch in file.iter_batches(
-                AT_ONCE, row_groups=[self.group], columns=list(self.columns), use_threads=False
+                ROWS_AT_ONCE, row_groups=[self.group], columns=list(self.columns)
             ):
-                rows = np.empty((batch.num_rows, len(self.columns)))
-                for k, name in enumerate(self.columns):
-                    rows[:, k] = _values(batch.column(name))
-                give_back_libraries()
-                yield rows
+                yield np.column_stack([_values(batch.column(name)) for name in self.columns])
 
     def read(self) -> Array:
         """All rows (m, N)."""
         return np.concatenate([np.empty((0, len(self.columns))), *self.pieces()])
-
-
-@contextmanager
-def _returning_memory() -> Iterator[None]:
-    """Let Arrow return memory to the system: its own pool keeps more than twice what it uses."""
-    import pyarrow as pa
-
-    usual = pa.default_memory_pool()
-    pa.set_memory_pool(pa.system_memory_pool())
-    try:
-        yield
-    finally:
-        pa.set_memory_pool(usual)
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +57,7 @@ class ParquetSignals:
         return self.shape[0]
 
     def to_dask_array(self, lengths: bool = True) -> Any:
-        """A Dask array (n_signals, n_nodes), a chunk a row group."""
+        """A Dask array (n_signals, n_nodes), one chunk per row group."""
         import dask
         import dask.array as da
 
@@ -164,17 +137,6 @@ def _header(path: str, leave_out: Sequence[str]) -> tuple[tuple[str, ...], list[
     return tuple(field.name for field in nodes), sizes
 
 
-def _values(column: Any) -> NDArray[Any]:
-    """The numbers of a column, NaN where there is none, without the detour by pandas."""
-    from pyarrow import types
-
-    if types.is_boolean(column.type) or types.is_float16(column.type):
-        values: NDArray[Any] = column.to_numpy(zero_copy_only=False).astype(np.float64)
-        return values
-    valid, data = column.buffers()
-    here = slice(column.offset, column.offset + len(column))
-    values = np.frombuffer(data, dtype=column.type.to_pandas_dtype())[here]
-    if not column.null_count:
-        return values
-    there = np.unpackbits(np.frombuffer(valid, dtype=np.uint8), bitorder="little")[here]
-    return np.where(there, values, np.nan)
+def _values(column: Any) -> Array:
+    """The numbers of a column, NaN where there is none."""
+    return np.asarray(column.to_numpy(zero_copy_only=False), dtype=np.float64)

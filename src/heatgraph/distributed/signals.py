@@ -1,14 +1,14 @@
 """Signals on a Dask cluster, as the solver sees them: what it asks is asked of every part.
 
-What travels in a step is the dictionary, to the workers, and the sums, added up on the way back
-in an order that does not depend on who has which part.  Every thread of the cluster has one part,
-and keeps it: its codes are there, and without them a step takes several times as long.
+What travels in a step is the dictionary, to the workers, and the sums, on the way back.  Every
+thread of the cluster has one part and keeps it: its codes are there, and without them a step takes
+several times as long.
 """
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
@@ -19,34 +19,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from heatgraph.distributed import worker_tasks
-from heatgraph.distributed.worker_tasks import Place, Recipe
+from heatgraph.distributed.worker_tasks import Recipe
 from heatgraph.graph import CandidateEdges
 from heatgraph.kernels.eigen import DenseHeat
 from heatgraph.models.atoms import ATOMS
 from heatgraph.models.heat import Dictionary, HeatObjective, Moments, Signals
 from heatgraph.solvers import signal_access
 
-__all__ = ["DaskSignals", "Step"]
+__all__ = ["DaskSignals", "Step", "add_remedy"]
 
 Array = NDArray[np.float64]
 
-# Bytes of recipes that the tasks of a step may bring along; more are sent once, for all to fetch,
-# which takes a round more.
-MOST_INLINE = 2**20
-FAN_IN = 8  # parts whose sums one task adds up
-# Bytes of sums that are fetched as they are: to add them up at a worker first takes a round more.
-MOST_FETCHED = 2**23
-# Codes that a worker lost are found again from the last tangents that led to them; where there
-# were more, they may end at another stationary point of their penalty.
-LONGEST = 24
-SUMS_A_PAIR = 32  # bytes: a number for each of two scales, and of one or two stretches of a part
+FAN_IN = 8  # sums that are added at a time: neither client nor worker ever holds more of them
+# Steps.  Codes that a worker lost are computed again from the last tangents that led to them; where
+# there were more, they may end at another stationary point of their penalty.
+LONGEST_CHAIN = 24
 
 
 @dataclass(frozen=True, eq=False)
 class Step:
     """Codes that are with the workers: the recipe that made them, and where its discount is from.
 
-    ``remote`` is what tasks are given: the recipe, or where it is on the cluster.
+    ``remote`` is the recipe on the cluster, which tasks are given.
     """
 
     recipe: Recipe
@@ -70,7 +64,7 @@ class DaskSignals:
     """Signals in parts, each a future on a cluster; an ``Ensemble``.
 
     ``homes`` are the workers that have worked on each part last.  ``counts`` says how often each
-    signal of a part counts, where that is not once.  ``is_small`` if one worker can have them all.
+    signal of a part counts, where that is not once.
     """
 
     client: Any
@@ -81,7 +75,6 @@ class DaskSignals:
     n_observed: NDArray[np.intp]
     homes: list[str]
     counts: Sequence[Any] | None = None
-    is_small: bool = False
     n_signals: int = 0
     store: str = field(default_factory=lambda: secrets.token_hex(8))
     masked: bool = False
@@ -159,13 +152,7 @@ class DaskSignals:
     @cached_property
     def gram(self) -> Array:
         """``X X^T`` (N, N), from which the distances between nodes follow."""
-        places = self._places(by_part=self.counts is not None)
-        counts = [None] * len(self.parts) if self.counts is None else self.counts
-        tasks = [
-            self._task(worker_tasks.gram_of_part, k, counts[k], place)
-            for k, place in enumerate(places)
-        ]
-        gram: Array = self._sum(tasks)
+        gram: Array = self._sum(worker_tasks.gram_of_part)
         return gram
 
     def contrasts(self, candidates: CandidateEdges) -> tuple[Array, float]:
@@ -174,31 +161,15 @@ class DaskSignals:
     def sample(self, which: NDArray[np.intp]) -> Signals:
         """Some signals, by their numbers in ascending order, in memory."""
         begins = np.cumsum([0, *self.sizes])
-        places = self._places()
         tasks = []
         for k, (begin, end) in enumerate(pairwise(begins.tolist())):
             here = which[(which >= begin) & (which < end)] - begin
             if here.size:
-                tasks.append(self._task(worker_tasks.some_of_part, k, places[k], here))
+                tasks.append(self._task(worker_tasks.some_of_part, k, here))
         found = _result(tasks)
         masks = [part.observed for part in found if part.observed is not None]
         X = np.hstack([part.X for part in found])
         return Signals(X, np.hstack(masks) if masks else None)
-
-    def total(self, function: Callable[..., Any], each: Sequence[tuple[Any, ...]]) -> Any:
-        """The sum over the parts of a function of each, of its place and further arguments."""
-        places = self._places()
-        return self._sum([self._task(function, k, places[k], *more) for k, more in enumerate(each)])
-
-    def each_whole(
-        self, function: Callable[..., Any], each: Iterable[tuple[Any, ...]]
-    ) -> Iterator[Any]:
-        """A function of all signals, on one worker, for each of several arguments, in order."""
-        tasks = [
-            self._submit(worker_tasks.on_whole, function, list(self.parts), *more) for more in each
-        ]
-        while tasks:
-            yield _result([tasks.pop(0)])[0]
 
     def send(self, value: Any) -> Any:
         """A value on the cluster, for tasks to be given.
@@ -215,13 +186,12 @@ class DaskSignals:
         self, objective: HeatObjective, D: Dictionary, before: Step | None, settle: bool = False
     ) -> Step:
         if before is not None:
-            before = before.cut(LONGEST)
+            before = before.cut(LONGEST_CHAIN)
             self.alive.add(before)
         bare = replace(objective, candidates=_no_candidates(self.n_nodes))
         # By chance, so that two fits on one cluster do not share a number.
         recipe = Recipe(secrets.randbits(62), bare, D, settle)
-        few = len(self.parts) * D.kernel.U.nbytes <= MOST_INLINE
-        step = Step(recipe, recipe if few else self.send(recipe), before)
+        step = Step(recipe, self.send(recipe), before)
         self.alive.add(step)
         return step
 
@@ -229,29 +199,22 @@ class DaskSignals:
         recipes = [s.remote for s in step.chain]
         # What is still referred to here may be asked for; other codes the workers can drop.
         alive = [s.recipe.number for s in self.alive]
+        return self._sum(function, recipes, *arguments, alive)
 
-        # Where messages are sent from, so that all tasks go in one: a second would wait for 10 ms.
-        async def submit() -> list[Any]:
-            tasks = []
-            for k, place in enumerate(self._places(by_part=self.counts is not None)):
-                counts = None if self.counts is None else self.counts[k]
-                tasks.append(self._task(function, k, counts, place, recipes, *arguments, alive))
-            return tasks
-
-        return self._sum(self.client.sync(submit))
-
-    def _places(self, *, by_part: bool = False) -> list[Place]:
-        """Where each part is in the sums, whose terms are batches, or the parts."""
-        batch = signal_access.BATCH
-        if by_part:
-            n = len(self.parts)
-            return [Place(self.store, k, k, n, batch) for k in range(n)]
-        begins = np.cumsum([0, *self.sizes]) // batch
-        n_terms = -(-sum(self.sizes) // batch)
-        return [
-            Place(self.store, k, begin, n_terms, batch)
-            for k, begin in enumerate(begins[:-1].tolist())
+    def _sum(self, function: Any, *arguments: Any) -> Any:
+        """The sum over the parts of what ``function`` returns for each."""
+        counts = [None] * len(self.parts) if self.counts is None else self.counts
+        tasks = [
+            self._task(function, k, counts[k], (self.store, k), *arguments)
+            for k in range(len(self.parts))
         ]
+        while len(tasks) > FAN_IN:
+            groups = [tasks[k : k + FAN_IN] for k in range(0, len(tasks), FAN_IN)]
+            tasks = [self._submit(worker_tasks.add_sums, group) for group in groups]
+        total = worker_tasks.add_sums(_result(tasks))
+        for part, home in total.homes.items():
+            self.homes[part] = home
+        return total.value
 
     def _task(self, function: Any, k: int, *arguments: Any) -> Any:
         where = {"workers": [self.homes[k]], "allow_other_workers": True}
@@ -261,30 +224,25 @@ class DaskSignals:
         name = f"heatgraph-{function.__name__.strip('_').replace('_', '-')}-{secrets.token_hex(8)}"
         return self.client.submit(function, *arguments, key=name, pure=False, **where)
 
-    def _sum(self, tasks: list[Any]) -> Any:
-        while len(tasks) * SUMS_A_PAIR * self.n_nodes**2 > MOST_FETCHED and len(tasks) > 1:
-            groups = [tasks[k : k + FAN_IN] for k in range(0, len(tasks), FAN_IN)]
-            tasks = [self._submit(worker_tasks.join, group) for group in groups]
-        sums = worker_tasks.join(_result(tasks))
-        for part, home in sums.homes:
-            self.homes[part] = home
-        return sums.value
-
 
 def _result(futures: list[Any]) -> list[Any]:
+    """What tasks returned; an error of one of them is raised as it is."""
     try:
         found: list[Any] = futures[0].client.gather(futures)
         return found
     except Exception as error:
-        if type(error).__name__ == "KilledWorker":
-            raise ValueError(
-                "X: workers died on one of its parts, again and again, most likely for want of "
-                "memory: give them more (memory_limit of the cluster), fewer threads each, or "
-                f"smaller chunks of signals. ({error})"
-            ) from error
-        raise ValueError(
-            f"X: a chunk could not be computed: {type(error).__name__}: {error}"
-        ) from error
+        add_remedy(error)
+        raise
+
+
+def add_remedy(error: Exception) -> None:
+    """Say what helps where workers died on a task."""
+    if type(error).__name__ == "KilledWorker":
+        error.add_note(
+            "Workers died again and again on one part of X, most likely for want of memory: give "
+            "them more (memory_limit of the cluster), fewer threads each, or smaller chunks of "
+            "signals."
+        )
 
 
 def _no_candidates(n_nodes: int) -> CandidateEdges:

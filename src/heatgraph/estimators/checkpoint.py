@@ -17,12 +17,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from heatgraph.disk.locks import is_at, take
 from heatgraph.files import read_arrays, write_arrays
 from heatgraph.graph import Graph
 from heatgraph.solvers.checkpoint_protocol import FORGETFUL, Keeper, Record
@@ -40,7 +41,7 @@ IRRELEVANT = ("checkpoint", "max_iter", "n_jobs", "verbose", "warm_start")
 
 
 class Checkpoint:
-    """The records of one fit, by name, in memory and in a file.
+    """The records of one fit, by name, in memory and in a file that is locked until it is closed.
 
     Parameters
     ----------
@@ -54,7 +55,7 @@ class Checkpoint:
     ValueError
         If the file is damaged, is something else, or is of another fit; with what differs.
     OSError
-        If it cannot be written.
+        If it cannot be written, or another fit has it open.
 
     Examples
     --------
@@ -63,8 +64,10 @@ class Checkpoint:
     >>> one = Checkpoint(path, {"X": "warm"})
     >>> one.keeper.within("first").put(Record({"n": 1}))
     >>> one.close()
-    >>> Checkpoint(path, {"X": "warm"}).keeper.within("first").get().facts
+    >>> again = Checkpoint(path, {"X": "warm"})
+    >>> again.keeper.within("first").get().facts
     {'n': 1}
+    >>> again.close()
     >>> Checkpoint(path, {"X": "cold"})
     Traceback (most recent call last):
     ...
@@ -77,10 +80,16 @@ class Checkpoint:
         self.records: dict[str, Record] = {}
         self._written = time.monotonic()
         self._changed = False
-        if self.path.exists():
-            self.records = self._read()
-        else:
-            self._write()  # what forbids it is best known before the work
+        self._file: IO[bytes] | None = None
+        try:
+            if self.path.exists():
+                self._hold()
+                self.records = self._read()
+            else:
+                self._write()  # what forbids it is best known before the work
+        except BaseException:
+            self._release()
+            raise
 
     @property
     def keeper(self) -> Keeper:
@@ -98,9 +107,9 @@ class Checkpoint:
         self.records[name] = record
         self._changed = True
         if self.due:
-            self.close()
+            self.save()
 
-    def close(self) -> None:
+    def save(self) -> None:
         """Write what is not written yet; a disk that is full costs the write, not the fit."""
         if not self._changed:
             return
@@ -109,11 +118,40 @@ class Checkpoint:
         except OSError as error:
             self._written = time.monotonic()
             warnings.warn(
-                f"LearnHeat: the checkpoint {self.path} could not be written ({error.strerror}); "
-                "the fit goes on, and what the file held before is still there.",
+                f"LearnHeat: the checkpoint {self.path} could not be written "
+                f"({error.strerror or error}); the fit goes on, and what the file held before is "
+                "still there.",
                 UserWarning,
                 stacklevel=2,
             )
+
+    def close(self) -> None:
+        """Write what is not written yet, and let others have the file."""
+        try:
+            self.save()
+        finally:
+            self._release()
+
+    def _hold(self) -> None:
+        """Lock the file as it is now, unless another fit has."""
+        if os.name != "posix":  # an open file cannot be replaced there
+            return
+        file = open(self.path, "rb")  # noqa: SIM115
+        self._release()
+        try:
+            take(file.fileno())
+        except BlockingIOError as error:
+            file.close()
+            raise OSError(
+                f"checkpoint: {self.path} is in use by another fit; wait until it ends, or name "
+                "another file."
+            ) from error
+        self._file = file
+
+    def _release(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
 
     def _write(self) -> None:
         index: dict[str, Any] = {}
@@ -130,9 +168,17 @@ class Checkpoint:
             "belongs": self.belongs,
             "records": index,
         }
+        self._check_mine()
         write_arrays(self.path, header, arrays)
+        self._hold()
         # From the end: a slow disk must not spend the fit's time on writing.
         self._written, self._changed = time.monotonic(), False
+
+    def _check_mine(self) -> None:
+        """Refuse to replace what another fit has written, where locks could not keep it out."""
+        place = Path(os.path.realpath(self.path))
+        if self._file is not None and place.exists() and not is_at(self._file.fileno(), place):
+            raise OSError("another fit has written it")
 
     def _read(self) -> dict[str, Record]:
         with open(self.path, "rb") as file:

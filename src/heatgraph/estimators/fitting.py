@@ -297,12 +297,6 @@ def refit_resamples(p: HeatParameters, fit: Fit, n: int, keeper: Keeper = FORGET
         fits = Parallel(n_jobs=p.n_jobs, return_as="generator")(
             delayed(_refit)(p, fit, p.signals.take(draw)) for draw in missing
         )
-    elif p.signals.is_small:
-        # What a worker needs of the fit is its graph, and not the codes, which it could not read.
-        bare = replace(fit, solution=replace(fit.solution, elsewhere=None))
-        other = replace(p, signals=Signals(np.empty((p.candidates.n_nodes, 0))))
-        each = ((other, bare, draw) for draw in missing)
-        fits = p.signals.each_whole(_refit_whole, each)
     else:
         fits = (refit(p, fit, p.signals.take(draw)) for draw in missing)
     return _weights(stages, kept, fits)
@@ -312,11 +306,6 @@ def _refit(p: HeatParameters, fit: Fit, signals: Signals, times_alpha: float = 1
     # In a process of its own, where the limits of the caller's do not hold.
     with bounded_blas():
         return refit(p, fit, signals, times_alpha)
-
-
-def _refit_whole(signals: Signals, p: HeatParameters, fit: Fit, draw: NDArray[np.intp]) -> Solution:
-    solution = _refit(replace(p, signals=signals), fit, signals.take(draw))
-    return replace(solution, H=solution.H[:, :, :0])
 
 
 def refit(

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from heatgraph.distributed.from_dask import (
     as_array,
     cluster_client,
-    facts_of,
     is_dask,
     lazy_sources,
     signals_of,
+    summary_of,
 )
 from heatgraph.distributed.signals import DaskSignals
 from heatgraph.estimators.hidden import node_means
@@ -85,13 +85,13 @@ def take_in(estimator: Any, X: Any) -> Iterator[Intake]:
         return
     with cluster_client(n_threads(estimator.n_jobs)) as client:
         rows = as_array(X)
-        facts = facts_of(rows, X, client)
+        summary = summary_of(rows, X, client)
         set_features(estimator, rows.shape[1], names)
-        n_observed = int(facts.n_observed.sum())
-        unit = power_of_two(facts.top * np.sqrt(facts.squares / max(n_observed, 1)))
-        signals = signals_of(rows, X, facts, unit, client)
-        content = (rows.shape, facts.top, facts.checksum, n_observed)
+        n_observed = int(summary.n_observed.sum())
+        unit = power_of_two(summary.top * np.sqrt(summary.squares / max(n_observed, 1)))
+        signals = signals_of(rows, X, summary, unit, client)
+        content = (rows.shape, summary.top, summary.checksum, n_observed)
         try:
-            yield Intake(signals, unit, names, content, facts.node_means, rows)
+            yield Intake(signals, unit, names, content, summary.node_means, rows)
         finally:
             signals.close()

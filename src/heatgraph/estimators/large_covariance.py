@@ -29,13 +29,14 @@ from heatgraph.estimators.validation import (
     unit_of,
 )
 from heatgraph.graph import CandidateEdges, Graph
-from heatgraph.kernels.sparse_laplacian import EdgeLayout
+from heatgraph.kernels.sparse_laplacian import EdgeLayout, block_width
 from heatgraph.models.gaussian import HeatSpectrum
 from heatgraph.models.gaussian_large import BlockSignals
 from heatgraph.models.sparse_heat import HeatOperator, SparseHeat
 from heatgraph.selection.cut import CUTS
 from heatgraph.solvers.checkpoint_protocol import Keeper, Record
 from heatgraph.solvers.gaussian_large import (
+    PRECISION,
     PREDICT_PENALTY,
     VECTORS,
     Identified,
@@ -200,11 +201,16 @@ def _check_memory(n_signals: int, n_nodes: int, n_threads: int) -> None:
 
 
 def memory_of(n_signals: int, n_nodes: int, n_threads: int) -> int:
-    """Bytes that a fit needs beside the signals: four copies of them, probes, and workspaces."""
-    width = 8
-    columns = 4 * n_signals + VECTORS * (FACTORS + 2) + n_threads * width * (FACTORS + 12)
-    per_candidate = 8 * 60  # weights, slopes, and the memory of L-BFGS
-    return 8 * n_nodes * columns + NEAREST * n_nodes * per_candidate
+    """Bytes that a fit needs beside the signals.
+
+    Three copies of them in double precision, while they are prepared, and two in single precision;
+    probing vectors; the workspaces of each thread; for each candidate its weight, slopes, factors
+    of the information, and the memory of L-BFGS.
+    """
+    columns = 8 * (3 * n_signals) + 4 * (2 * n_signals + VECTORS)
+    columns += n_threads * 4 * block_width(PRECISION) * (2 * FACTORS + 12)
+    per_candidate = 8 * (60 + 3 * FACTORS)
+    return n_nodes * columns + NEAREST * n_nodes * per_candidate
 
 
 def fit_large_covariance(
@@ -232,7 +238,7 @@ def fit_large_covariance(
     pairs = resolve_candidates(nearest, centred, names)
     layout = EdgeLayout.of(pairs)
     fitter = LargeFitter(layout, n_scales, SHRINKAGE, tol, max_iter, n_threads, 0, report)
-    everything = BlockSignals.of(centred, layout, n_threads)
+    everything = BlockSignals.of(centred, layout, n_threads, PRECISION)
     found = _identified(fitter, centred, start_near(pairs, centred), everything, keeper)
     result = fitter.finish(found, everything)
     rounds = np.arange(1, len(found.values) + 1)
@@ -252,8 +258,8 @@ def _identified(
     if len(X) < FEWEST or not (X[:n_train].any() and X[n_train:].any()):
         _, start = fitter.start(w, everything)
         return Identified(start, start)
-    train = BlockSignals.of(X[:n_train], fitter.layout, fitter.n_threads)
-    held_out = BlockSignals.of(X[n_train:], fitter.layout, fitter.n_threads)
+    train = BlockSignals.of(X[:n_train], fitter.layout, fitter.n_threads, PRECISION)
+    held_out = BlockSignals.of(X[n_train:], fitter.layout, fitter.n_threads, PRECISION)
     identified = fitter.identify(w, train, held_out)
     if not identified.is_stopped:
         values = np.array(identified.values)

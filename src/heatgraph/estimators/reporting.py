@@ -18,6 +18,7 @@ class ReportMixin:
         *,
         coordinates: Any = None,
         title: str = "A learned graph",
+        comparison: Any = None,
     ) -> None:
         """Write a page that shows the model: one file of HTML, which needs no network to open.
 
@@ -32,6 +33,8 @@ class ReportMixin:
             frame with the columns longitude and latitude, or x and y.
         title : str
             The heading.
+        comparison : Comparison, optional
+            What :func:`heatgraph.compare` found on the same nodes, to be shown on the page.
 
         Notes
         -----
@@ -40,4 +43,5 @@ class ReportMixin:
         # The one import upwards, when asked for: the page draws models, models do not need it.
         from heatgraph.report import write_report
 
-        write_report(self, path, signals, coordinates=coordinates, title=title)
+        shown = {"coordinates": coordinates, "title": title, "comparison": comparison}
+        write_report(self, path, signals, **shown)

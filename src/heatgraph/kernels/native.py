@@ -1,7 +1,8 @@
 """The compiled core: the module that was built for this processor's instruction set.
 
-``apply`` and ``quadratic`` work on blocks of ``WIDTH`` columns, ``(n_blocks, n_nodes, WIDTH)``, and
-on numbers of Chebyshev terms that are multiples of ``TERMS``.  The NumPy lines that they equal are
+``apply`` and ``quadratic`` work on blocks of ``WIDTH`` columns, ``(n_blocks, n_nodes, WIDTH)``, of
+double precision, or of twice as many of single precision, and on numbers of Chebyshev terms that
+are multiples of ``TERMS``.  The NumPy lines that they equal are
 in ``tests/kernels/test_native.py``.  They release the interpreter's lock, so that threads run them
 side by side.
 """

@@ -7,10 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 
@@ -18,15 +18,21 @@ from heatgraph.graph.candidates import CandidateEdges
 from heatgraph.kernels.native import TERMS, WIDTH, apply, quadratic
 from heatgraph.kernels.series import QuadraticSeries
 
-__all__ = ["EdgeLayout", "SparseLaplacian", "from_blocks", "to_blocks"]
+__all__ = ["EdgeLayout", "SparseLaplacian", "aligned", "block_width", "from_blocks", "to_blocks"]
 
 Array = NDArray[np.float64]
+Blocks = NDArray[np.floating[Any]]
 Longs = NDArray[np.int64]
 Ints = NDArray[np.int32]
 Part = TypeVar("Part")
 
 ALIGNMENT = 64  # bytes: a load of one register then stays inside one cache line
 DOUBLE = 8  # bytes
+
+
+def block_width(dtype: DTypeLike) -> int:
+    """Columns of one block: single precision has twice as many as double precision."""
+    return WIDTH * DOUBLE // np.dtype(dtype).itemsize
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,10 +110,10 @@ class SparseLaplacian:
     def _operator(self) -> tuple[Longs, Ints, Array, Array]:
         return self.indptr, self.indices, self.values, self.diagonal
 
-    def apply(self, blocks: Array, C: Array, n_threads: int = 1) -> Array:
+    def apply(self, blocks: Blocks, C: Array, n_threads: int = 1) -> Blocks:
         """``sum_k C_rk T_k(A) X``: blocks (B, N, W) to (B, N, R, W), for ``C`` (R, n)."""
         C = _padded(C)
-        out = aligned((len(blocks), blocks.shape[1], len(C), WIDTH))
+        out = aligned((len(blocks), blocks.shape[1], len(C), blocks.shape[2]), blocks.dtype)
 
         def work(some: slice) -> None:
             apply(*self._operator, blocks[some], C, out[some])
@@ -116,7 +122,7 @@ class SparseLaplacian:
         return out
 
     def quadratic(
-        self, blocks: Array, series: QuadraticSeries, n_threads: int = 1
+        self, blocks: Blocks, series: QuadraticSeries, n_threads: int = 1
     ) -> tuple[Array, Array]:
         """``<X, T_k(A) X>`` (n,) and the slope of ``tr(X^T g(L) X)`` in every candidate (E,)."""
         C, n = _padded(series.factors), series.c.size
@@ -153,27 +159,28 @@ def spectral_bound(degrees: Array, candidates: CandidateEdges, w: Array) -> floa
     return min(edges, float(nodes.max(initial=0.0)))
 
 
-def aligned(shape: tuple[int, ...]) -> Array:
-    """An empty array whose rows of ``WIDTH`` begin at multiples of 64 bytes."""
-    size = int(np.prod(shape))
-    memory = np.empty(size + ALIGNMENT // DOUBLE)
-    first = -memory.ctypes.data % ALIGNMENT // DOUBLE
+def aligned(shape: tuple[int, ...], dtype: DTypeLike = np.float64) -> Blocks:
+    """An empty array whose rows of one block begin at multiples of 64 bytes."""
+    size, item = int(np.prod(shape)), np.dtype(dtype).itemsize
+    memory = np.empty(size + ALIGNMENT // item, dtype)
+    first = -memory.ctypes.data % ALIGNMENT // item
     return memory[first : first + size].reshape(shape)
 
 
-def to_blocks(X: Array, order: NDArray[np.intp]) -> Array:
+def to_blocks(X: Array, order: NDArray[np.intp], dtype: DTypeLike = np.float64) -> Blocks:
     """Signals (M, N) as blocks (B, N, W) of nodes in ``order``; zeros fill the last block."""
     M, N = X.shape
-    B = -(-M // WIDTH)
-    blocks = aligned((B, N, WIDTH))
+    W = block_width(dtype)
+    B = -(-M // W)
+    blocks = aligned((B, N, W), dtype)
     for b in range(B):
-        rows = X[b * WIDTH : (b + 1) * WIDTH]
+        rows = X[b * W : (b + 1) * W]
         blocks[b, :, : len(rows)] = rows.T[order]
         blocks[b, :, len(rows) :] = 0.0
     return blocks
 
 
-def from_blocks(blocks: Array, order: NDArray[np.intp], n_signals: int) -> Array:
+def from_blocks(blocks: Blocks, order: NDArray[np.intp], n_signals: int) -> Array:
     """Blocks (B, N, W) as signals (M, N) of nodes in their own order."""
     B, N, W = blocks.shape
     X = np.empty((n_signals, N))

@@ -2,7 +2,8 @@
 
 A dictionary is ``[g(L, tau_1) ... g(L, tau_S)]``; heat, ``exp(-tau lam)``, is one choice.  A kernel
 is any object with ``value``, ``slope`` in lam and ``slope_in_tau``, each of an array of eigenvalues
-``lam >= 0`` and a time ``tau > 0``, without units, and with ``value(0, tau) = 1``.
+``lam >= 0`` and a time ``tau > 0``.  It depends on their product only, because a graph with half
+the weights and twice the time is the same model, and ``value(0, tau) = 1``.
 """
 
 from __future__ import annotations
@@ -18,10 +19,12 @@ from heatgraph.kernels.divided import exp_divided_differences
 __all__ = [
     "KERNELS",
     "HeatKernel",
+    "IdentityKernel",
     "Kernel",
     "MaternKernel",
     "Power",
     "TikhonovKernel",
+    "WaveKernel",
     "divided_differences",
     "kernel_of",
 ]
@@ -57,6 +60,38 @@ class HeatKernel:
 
 
 @dataclass(frozen=True)
+class IdentityKernel:
+    """``(1 + exp(-tau lam)) / 2``: half of a source diffuses, and half stays where it is."""
+
+    def value(self, lam: Array, tau: float) -> Array:
+        return np.asarray(0.5 + 0.5 * np.exp(-tau * lam))
+
+    def slope(self, lam: Array, tau: float) -> Array:
+        return np.asarray(-0.5 * tau * np.exp(-tau * lam))
+
+    def slope_in_tau(self, lam: Array, tau: float) -> Array:
+        return np.asarray(-0.5 * lam * np.exp(-tau * lam))
+
+
+@dataclass(frozen=True)
+class WaveKernel:
+    """``cos(sqrt(tau lam))``: a wave that starts at rest, after the time ``sqrt(tau)``.
+
+    It solves ``x'' = -L x``.  As a function of ``lam`` it is as smooth at 0 as anywhere.
+    """
+
+    def value(self, lam: Array, tau: float) -> Array:
+        return np.asarray(np.cos(np.sqrt(tau * lam)))
+
+    def slope(self, lam: Array, tau: float) -> Array:
+        # sin(z) / z, with numpy's factor of pi.
+        return np.asarray(-0.5 * tau * np.sinc(np.sqrt(tau * lam) / np.pi))
+
+    def slope_in_tau(self, lam: Array, tau: float) -> Array:
+        return np.asarray(-0.5 * lam * np.sinc(np.sqrt(tau * lam) / np.pi))
+
+
+@dataclass(frozen=True)
 class MaternKernel:
     """``(1 + tau lam)^-nu``: a Matern field on the graph; the smaller ``nu``, the rougher."""
 
@@ -85,9 +120,13 @@ class TikhonovKernel(MaternKernel):
 
 KERNELS: dict[str, Kernel] = {
     "heat": HeatKernel(),
+    "diffusion-plus-identity": IdentityKernel(),
     "tikhonov": TikhonovKernel(),
     "matern": MaternKernel(),
+    "wave": WaveKernel(),
 }
+# Where an own kernel is looked at before it is used.
+PROBED, PROBED_TIME = np.array([0.0, 0.3, 1.0, 4.0]), 0.7
 
 
 def kernel_of(kernel: Any) -> Kernel:
@@ -107,7 +146,23 @@ def kernel_of(kernel: Any) -> Kernel:
             f"kernel must have the methods value, slope and slope_in_tau, {kernel!r} "
             f"{'is a class: make an object of it' if not missing else 'lacks ' + missing[0]}."
         )
+    _check_values(kernel)
     return kernel  # type: ignore[no-any-return]
+
+
+def _check_values(kernel: Any) -> None:
+    """Of a kernel that is not ours: 1 at 0, and a function of ``tau lam``."""
+    here = np.asarray(kernel.value(PROBED, PROBED_TIME), dtype=np.float64)
+    if here.shape != PROBED.shape or not np.isclose(here[0], 1.0):
+        raise ValueError(
+            f"kernel: value(lam, tau) must have the shape of lam and be 1 at lam = 0, {kernel!r} "
+            f"gives {here!r} at {PROBED!r}."
+        )
+    if not np.allclose(here, kernel.value(0.5 * PROBED, 2.0 * PROBED_TIME)):
+        raise ValueError(
+            f"kernel: value(lam, tau) must depend on the product tau * lam only, and {kernel!r} "
+            "gives another value for half of lam and twice tau."
+        )
 
 
 @dataclass(frozen=True)

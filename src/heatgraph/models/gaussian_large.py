@@ -11,12 +11,12 @@ and vectors, so that a search along a line sees one function, to the tolerance o
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 from scipy.optimize import minimize
 
 from heatgraph.graph.candidates import CandidateEdges
@@ -29,7 +29,13 @@ from heatgraph.kernels.series import (
     quadratic_series,
     symmetric_factors,
 )
-from heatgraph.kernels.sparse_laplacian import EdgeLayout, SparseLaplacian, to_blocks
+from heatgraph.kernels.sparse_laplacian import (
+    EdgeLayout,
+    SparseLaplacian,
+    aligned,
+    block_width,
+    to_blocks,
+)
 from heatgraph.models.gaussian import HeatSpectrum, LogPenalty
 
 __all__ = [
@@ -90,19 +96,21 @@ class SignalBlocks(Protocol):
 class BlockSignals:
     """Signals in memory, in blocks, less their location."""
 
-    blocks: Array
+    blocks: NDArray[np.floating[Any]]
     n_signals: int
     n_threads: int = 1
 
     @classmethod
-    def of(cls, X: Array, layout: EdgeLayout, n_threads: int = 1) -> BlockSignals:
+    def of(
+        cls, X: Array, layout: EdgeLayout, n_threads: int = 1, dtype: DTypeLike = np.float64
+    ) -> BlockSignals:
         """Of centred signals (M, N)."""
-        return cls(to_blocks(X, layout.order), len(X), n_threads)
+        return cls(to_blocks(X, layout.order, dtype), len(X), n_threads)
 
     @cached_property
     def mean_variance(self) -> float:
-        flat = self.blocks.reshape(-1)
-        return float(flat @ flat) / float(self.n_signals * self.blocks.shape[1])
+        total = sum(float(np.square(block, dtype=np.float64).sum()) for block in self.blocks)
+        return total / float(self.n_signals * self.blocks.shape[1])
 
     def quadratic(self, L: SparseLaplacian, series: QuadraticSeries) -> tuple[Array, Array]:
         return L.quadratic(self.blocks, series, self.n_threads)
@@ -119,6 +127,7 @@ class LargeGaussianHeat:
     rho: float = 0.0
     penalties: tuple[LogPenalty | StartPrior, ...] = ()
     n_threads: int = 1
+    dtype: DTypeLike = np.float64  # of the probing vectors
 
     @property
     def candidates(self) -> CandidateEdges:
@@ -133,8 +142,12 @@ class LargeGaussianHeat:
         return self.n_edges + 2 * self.n_scales
 
     @cached_property
-    def probe_blocks(self) -> Array:
-        return to_blocks(self.probes.Z, self.layout.order)
+    def probe_blocks(self) -> NDArray[np.floating[Any]]:
+        colours, W = self.probes.colours, block_width(self.dtype)
+        blocks = aligned((-(-self.probes.n_vectors // W), colours.size, W), self.dtype)
+        blocks[:] = 0.0
+        blocks[colours // W, self.layout.place, colours % W] = self.probes.signs
+        return blocks
 
     @property
     def noise_floor(self) -> float:
@@ -148,6 +161,12 @@ class LargeGaussianHeat:
 
     def at(self, x: Array) -> LargePoint:
         return LargePoint(self, x)
+
+    def moments(self, L: SparseLaplacian, n: int) -> tuple[Array, Array]:
+        """``n`` Chebyshev moments of the probes and of the signals, without any slope."""
+        nothing = QuadraticSeries(np.zeros(n), np.zeros((1, n)), np.ones(1))
+        of_probes, _ = L.quadratic(self.probe_blocks, nothing, self.n_threads)
+        return of_probes, self.signals.quadratic(L, nothing)[0]
 
 
 @dataclass(frozen=True, eq=False)
@@ -224,6 +243,14 @@ class LargePoint:
     def fit(self) -> float:
         """The objective without the penalty."""
         of_probes, of_signals, _ = self._moments
+        return self._value_of(of_probes, of_signals)
+
+    @property
+    def fit_alone(self) -> float:
+        """The same, where no slope is needed."""
+        return self._value_of(*self.problem.moments(self.L, self.n_terms))
+
+    def _value_of(self, of_probes: Array, of_signals: Array) -> float:
         terms = self._terms
         return float(interpolate(terms.traces) @ of_probes + interpolate(terms.forms) @ of_signals)
 
@@ -263,22 +290,14 @@ class LargePoint:
         return slope
 
     @cached_property
-    def _probed_factors(self) -> Array:
-        """``q_r(L) Z``, (B, N, R, W)."""
-        problem = self.problem
-        factors, _ = self._information_factors
-        return self.L.apply(problem.probe_blocks, factors, problem.n_threads)
-
-    @cached_property
     def diagonal(self) -> Array:
         """The diagonal of the Fisher information ``tr(C^-1 C_e C^-1 C_f)``, by the probes.
 
         Of a weight ``sum_r s_r (q_r[i, i] + q_r[j, j] - 2 q_r[i, j])^2``.
         """
         of_probes, _, _ = self._moments
-        in_w = np.zeros(self.problem.n_edges)
-        for r, sign in enumerate(self._information_factors[1]):
-            in_w += sign * np.square(self._on_candidates(self._probed_factors[:, :, r, :]))
+        signs = self._information_factors[1]
+        in_w = signs @ np.square(self._factors_on_candidates())
         others = of_probes @ interpolate(np.square(self._spectral_slopes / self.f).T)
         diagonal: Array = np.maximum(np.concatenate([in_w, others]), LEAST_INFORMATION)
         return diagonal
@@ -291,21 +310,51 @@ class LargePoint:
         in_scale = -2.0 * np.outer(tau, self.lam) * heat
         return np.vstack([heat, in_scale[:-1], np.full((1, self.lam.size), sigma2)])
 
-    def _on_candidates(self, rows: Array) -> Array:
-        """``K[i, i] + K[j, j] - 2 K[i, j]`` on every candidate (E,), from ``K Z`` (B, N, W)."""
-        problem = self.problem
-        colours, signs = problem.probes.colours, problem.probes.signs
-        place, W = problem.layout.place, rows.shape[2]
+    def _factors_on_candidates(self) -> Array:
+        """``K_r[i, i] + K_r[j, j] - 2 K_r[i, j]`` of ``K_r = q_r(L)`` on every candidate, (R, E).
 
-        def entry(at: NDArray[np.intp], of: NDArray[np.intp]) -> Array:
-            entries: Array = rows[colours[of] // W, place[at], colours[of] % W] * signs[of]
-            return entries
-
+        A few blocks of probing vectors at a time: all ``K_r Z`` would be the largest array of a
+        fit.
+        """
+        problem, factors = self.problem, self._information_factors[0]
+        place = problem.layout.place
         i, j = problem.candidates.i, problem.candidates.j
-        nodes = np.arange(place.size)
-        diagonal = entry(nodes, nodes)
-        found: Array = diagonal[i] + diagonal[j] - entry(i, j) - entry(j, i)
-        return found
+        found, own = np.zeros((len(factors), i.size)), np.zeros((len(factors), place.size))
+        blocks, nodes, at_once = problem.probe_blocks, np.arange(place.size), problem.n_threads
+        for first in range(0, len(blocks), at_once):
+            some = slice(first, first + at_once)
+            read = _ProbedRows(
+                self.L.apply(blocks[some], factors, problem.n_threads), first, problem.probes, place
+            )
+            within = read.holds(nodes)
+            own[:, within] = read.entries(nodes[within], nodes[within])
+            for at, of in ((i, j), (j, i)):
+                edges = np.flatnonzero(read.holds(of))
+                found[:, edges] -= read.entries(at[edges], of[edges])
+        return found + own[:, i] + own[:, j]
+
+
+@dataclass(frozen=True, eq=False)
+class _ProbedRows:
+    """Entries of ``K_r`` from ``K_r Z`` (b, N, R, W) of some blocks of probing vectors."""
+
+    rows: NDArray[np.floating[Any]]
+    first: int
+    probes: Probes
+    place: NDArray[np.intp]
+
+    def holds(self, of: NDArray[np.intp]) -> NDArray[np.bool_]:
+        """Whether the columns of these nodes are among them."""
+        block = self.probes.colours[of] // self.rows.shape[3] - self.first
+        held: NDArray[np.bool_] = (block >= 0) & (block < len(self.rows))
+        return held
+
+    def entries(self, at: NDArray[np.intp], of: NDArray[np.intp]) -> Array:
+        """``K_r[at, of]``, (R, n)."""
+        colours, W = self.probes.colours[of], self.rows.shape[3]
+        found = self.rows[colours // W - self.first, self.place[at], :, colours % W]
+        entries: Array = (found * self.probes.signs[of, None]).T
+        return entries
 
 
 def fit_spectrum(problem: LargeGaussianHeat, x: Array) -> tuple[Array, float]:
@@ -318,9 +367,7 @@ def fit_spectrum(problem: LargeGaussianHeat, x: Array) -> tuple[Array, float]:
     w, spectrum = problem.split(x)
     L = problem.layout.laplacian(w)
     lam = L.a * (1.0 + chebyshev_nodes(SPECTRUM_TERMS))
-    nothing = QuadraticSeries(np.zeros(SPECTRUM_TERMS), np.zeros((1, SPECTRUM_TERMS)), np.ones(1))
-    of_probes, _ = L.quadratic(problem.probe_blocks, nothing, problem.n_threads)
-    of_signals, _ = problem.signals.quadratic(L, nothing)
+    of_probes, of_signals = problem.moments(L, SPECTRUM_TERMS)
     # Moments as weights of the nodes: the value of a series is its values at the nodes times these.
     transform = interpolate(np.eye(SPECTRUM_TERMS))
     traces, forms = of_probes @ transform, of_signals @ transform
@@ -355,8 +402,7 @@ def fit_spectrum(problem: LargeGaussianHeat, x: Array) -> tuple[Array, float]:
     moved[:E] *= np.exp(best.x[0])
     moved[E : E + n] += best.x[1]
     moved[-1] = np.log(mu) + best.x[2]
-    bare = replace(problem, penalties=())
-    value, before = bare.at(moved).fit, bare.at(x).fit
+    value, before = problem.at(moved).fit_alone, problem.at(x).fit_alone
     if abs(value - best.fun) > TRUSTED * problem.layout.n_nodes or not value <= before:
         return x, before
     return moved, value

@@ -19,10 +19,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
+from heatgraph.comparison import Comparison
 from heatgraph.files import write_atomically
 from heatgraph.graph import Graph
 from heatgraph.plotting.style import shortened
 from heatgraph.report import page_text
+from heatgraph.report.compared import compared_section, missed_picture
 from heatgraph.report.markup import paragraphs, table, text
 from heatgraph.report.node_positions import place
 from heatgraph.report.page_data import Content, gather
@@ -48,6 +50,7 @@ def write_report(
     sources: Any = None,
     labels: Sequence[Any] | None = None,
     title: str = "A learned graph",
+    comparison: Comparison | None = None,
 ) -> None:
     """Write a page that shows a model: one file of HTML, which needs no network to open.
 
@@ -73,6 +76,9 @@ def write_report(
         What each signal is called; the index of a data frame by default.
     title : str
         The heading.
+    comparison : Comparison, optional
+        What :func:`heatgraph.compare` found on the same nodes; the page begins its sections with
+        it.
 
     Examples
     --------
@@ -87,7 +93,12 @@ def write_report(
     _need_bokeh()
     places = place(model if isinstance(model, Graph) else model.graph_, coordinates, outlines)
     content = gather(model, signals, sources, labels, places)
-    page = _page(model, content, title)
+    if comparison is not None and comparison.n_nodes != content.graph.n_nodes:
+        raise ValueError(
+            f"comparison must be of the {content.graph.n_nodes} nodes of the graph, got one of "
+            f"{comparison.n_nodes}."
+        )
+    page = _page(model, content, title, comparison)
     with write_atomically(path, "w", newline="\n") as file:
         file.write(page)
 
@@ -101,13 +112,16 @@ def _need_bokeh() -> None:
         ) from None
 
 
-def _page(model: Any, content: Content, title: str) -> str:
+def _page(model: Any, content: Content, title: str, comparison: Comparison | None) -> str:
     from bokeh.resources import INLINE
 
     library = next(iter(type(INLINE)(mode="inline", components=["bokeh"]).js_raw))
     scripts = {"library": _script(library), "script": _script(_part("report.js"))}
     hashes = " ".join(f"'sha256-{_digest(text)}'" for text in scripts.values())
-    figures = _figures(model, content)
+    figures = _figures(model, content, comparison)
+    below = sections(model, content, figures["names"])
+    if comparison is not None:
+        below = compared_section(comparison, content.places.xy) + below
     return Template(_part("page.html")).substitute(
         scripts,
         policy=POLICY.format(scripts=hashes),
@@ -119,7 +133,7 @@ def _page(model: Any, content: Content, title: str) -> str:
         graph_hint=text(_graph_hint(content)),
         signal_controls=_signal_controls(content),
         matrix_hint=_matrix_hint(content),
-        sections=sections(model, content, figures["names"]),
+        sections=below,
         parameters=_parameters(model, content),
         omissions=paragraphs(page_text.omissions(content), "hint"),
         data=_json(_data(content)),
@@ -148,13 +162,15 @@ def _json(value: Any) -> str:
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
-def _figures(model: Any, content: Content) -> dict[str, Any]:
+def _figures(model: Any, content: Content, comparison: Comparison | None) -> dict[str, Any]:
     """The document of all figures, and which element each is put in."""
     from bokeh.document import Document
 
     from heatgraph.report.figures import pictures
 
     drawn = pictures(model, content)
+    if comparison is not None:
+        drawn |= missed_picture(comparison)
     document = Document()
     for made in drawn.values():
         document.add_root(made)

@@ -40,7 +40,6 @@ ALPHAS = (0.2, 0.1, 0.05, 0.025)
 BETAS = (1.2e-2, 3.6e-2, 4e-3, 1.3e-3)  # the first is tried first
 MOST_STEPS = 3  # beyond the largest alpha
 STRETCHES = (1.0, 1.12, 1.25, 1.4, 1.57, 1.76, 1.97, 2.2)  # of the scales that were learned
-STEPS = 64.0  # an octave is divided into, before scales are stretched
 CODINGS = (1.0, 0.5, 0.25, 0.125)  # of alpha, to predict with
 HIDDEN_SHARE = 0.25
 TOL = 1e-2  # residual of the fits that are compared: enough to rank them
@@ -144,7 +143,7 @@ def choose(
     best = search.along_beta(best)
     base = None
     if grid.stretch:
-        base = _rounded(search.learned_scales(best))
+        base = search.learned_scales(best)
         best = search.along_stretch(best, base)
     return search.choice(best, base)
 
@@ -408,14 +407,6 @@ class _Search:
                 )
         table = pd.DataFrame(rows)
         return table.drop(columns=["n_scales"] if stretched else ["coding", "stretch"])
-
-
-def _rounded(tau: Array) -> Array:
-    """Sums in another order should hold the same scales."""
-    rounded = np.zeros_like(tau)
-    there = tau > 0.0
-    rounded[there] = np.exp2(np.rint(STEPS * np.log2(tau[there])) / STEPS)
-    return rounded
 
 
 def _recalled(

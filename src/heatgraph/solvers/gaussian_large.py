@@ -33,7 +33,7 @@ from heatgraph.models.gaussian_large import (
 )
 from heatgraph.solvers.result import Progress, Status
 
-__all__ = ["Identified", "LargeFit", "LargeFitter", "LargeResult", "Report"]
+__all__ = ["PRECISION", "Identified", "LargeFit", "LargeFitter", "LargeResult", "Report"]
 
 Array = NDArray[np.float64]
 Report = Callable[[Progress], None]
@@ -50,6 +50,8 @@ DISTANCE = 6  # of nodes with the same colour, in edges: if possible, more than 
 WEAK = 0.1  # of the median weight: lighter edges do not count as edges for the colours
 FLAT = 0.05  # of the median information: an edge with less is given this much
 MEMORY = 20  # pairs of L-BFGS
+# Of signals and probing vectors: slopes are then wrong by 1e-4 of their sampling error.
+PRECISION = np.float32
 FURTHEST = 2.0  # how far a logarithm may move in the step that the residual is made of
 
 
@@ -107,9 +109,7 @@ class LargeFitter:
 
     def start(self, w: Array, signals: SignalBlocks) -> tuple[LargeGaussianHeat, Array]:
         """From weights of any unit: the stretch, the sources and the noise that fit best."""
-        problem = LargeGaussianHeat(
-            self.layout, signals, self._probes(w), self.n_scales, self.rho, (), self.n_threads
-        )
+        problem = self._problem(w, signals)
         log_v = np.log(signals.mean_variance / self.n_scales)
         ratios = np.log(0.5) * np.arange(self.n_scales - 1, 0, -1)
         noise = np.log(0.1 * signals.mean_variance)
@@ -122,8 +122,7 @@ class LargeFitter:
         best, x, values = Identified(start, start), start, []
         try:
             for _ in range(ROUNDS):
-                penalised = self._penalised(problem, x, start, PREDICT_PENALTY)
-                fit = self.minimise(penalised, x, ROUND_ITER)
+                fit = self.minimise(problem, x, start, PREDICT_PENALTY, ROUND_ITER)
                 if fit.status is Status.INTERRUPTED:
                     raise KeyboardInterrupt
                 problem = replace(problem, probes=self._probes(fit.point.w))
@@ -143,23 +142,32 @@ class LargeFitter:
         """Stages 3 and 4, on all signals, with the noise that was identified."""
         start, x = found.start, found.x
         w = x[: self.layout.candidates.n_edges]
-        problem = LargeGaussianHeat(
-            self.layout, signals, self._probes(w), self.n_scales, self.rho, (), self.n_threads
-        )
+        problem = self._problem(w, signals)
         if found.is_stopped:
             return LargeResult.interrupted(problem.at(x))
-        fit = self.minimise(self._penalised(problem, x, start, PREDICT_PENALTY), x, self.max_iter)
+        fit = self.minimise(problem, x, start, PREDICT_PENALTY, self.max_iter)
         if fit.status is Status.INTERRUPTED:
             return LargeResult(fit, fit, fit.status)
         try:
-            sparse = self._penalised(problem, fit.x, start, EDGE_PENALTY)
-            edges = self.minimise(sparse, fit.x, self.max_iter)
+            edges = self.minimise(problem, fit.x, start, EDGE_PENALTY, self.max_iter)
         except KeyboardInterrupt:
             return LargeResult(fit, fit, Status.INTERRUPTED)
         if edges.status is Status.INTERRUPTED:
             return LargeResult(fit, fit, edges.status)
         status = edges.status if fit.status is Status.CONVERGED else fit.status
         return LargeResult(fit, edges, status)
+
+    def _problem(self, w: Array, signals: SignalBlocks) -> LargeGaussianHeat:
+        return LargeGaussianHeat(
+            self.layout,
+            signals,
+            self._probes(w),
+            self.n_scales,
+            self.rho,
+            (),
+            self.n_threads,
+            PRECISION,
+        )
 
     def _probes(self, w: Array) -> Probes:
         """About ``VECTORS``, for the edges that are not weak."""
@@ -168,19 +176,19 @@ class LargeFitter:
         rng = np.random.default_rng(self.seed)
         return probing_vectors(self.layout.candidates, strong, DISTANCE, VECTORS, rng)
 
-    def _penalised(
-        self, problem: LargeGaussianHeat, x: Array, start: Array, c: float
-    ) -> LargeGaussianHeat:
-        """With the prior around the start, and a penalty of ``c`` standard errors at ``x``."""
-        M, w = problem.signals.n_signals, start[: problem.n_edges]
-        typical = float(w[w > 0.0].mean())
-        se = np.sqrt(2.0 / (M * _information(problem.at(x))))
-        terms = (StartPrior(w, PRIOR_SPREAD * typical, M), LogPenalty(c, se, M))
-        return replace(problem, penalties=terms)
+    def minimise(
+        self, problem: LargeGaussianHeat, x: Array, start: Array, c: float, max_iter: int
+    ) -> LargeFit:
+        """L-BFGS with bounds, in units of the standard errors; the noise is held.
 
-    def minimise(self, problem: LargeGaussianHeat, x: Array, max_iter: int) -> LargeFit:
-        """L-BFGS with bounds, in units of the standard errors; the noise is held."""
-        return _Descent(self, problem, x, max_iter).run()
+        With the prior around ``start``, and a penalty of ``c`` standard errors at ``x``.
+        """
+        M, w = problem.signals.n_signals, start[: problem.n_edges]
+        information = _information(problem.at(x))
+        typical = float(w[w > 0.0].mean())
+        se = np.sqrt(2.0 / (M * information))
+        terms = (StartPrior(w, PRIOR_SPREAD * typical, M), LogPenalty(c, se, M))
+        return _Descent(self, replace(problem, penalties=terms), x, information, max_iter).run()
 
 
 def _information(point: LargePoint) -> Array:
@@ -202,7 +210,12 @@ class _Descent:
     """One run of scipy's L-BFGS-B, which calls back with points and is stopped by the residual."""
 
     def __init__(
-        self, fitter: LargeFitter, problem: LargeGaussianHeat, x: Array, max_iter: int
+        self,
+        fitter: LargeFitter,
+        problem: LargeGaussianHeat,
+        x: Array,
+        information: Array,
+        max_iter: int,
     ) -> None:
         self.fitter, self.problem, self.max_iter = fitter, problem, max_iter
         N = fitter.layout.n_nodes
@@ -210,7 +223,7 @@ class _Descent:
         self.latest = self.best = problem.at(x)
         # About the information of a logarithm of a variance.
         others = np.full(x.size - problem.n_edges, float(N))
-        self.diagonal = np.concatenate([_information(self.latest), others])
+        self.diagonal = np.concatenate([information, others])
         self.unit = 1.0 / np.sqrt(self.diagonal)
         self.history = [self.latest.value]
         self.residual = self._promised_fall(self.latest)
@@ -247,7 +260,9 @@ class _Descent:
 
     def _evaluate(self, y: Array) -> tuple[float, Array]:
         N = self.fitter.layout.n_nodes
-        self.latest = self.problem.at(y * self.unit)
+        x = y * self.unit
+        if not np.allclose(x, self.latest.x, rtol=1e-12, atol=0.0):  # the start is known
+            self.latest = self.problem.at(x)
         return self.latest.value / N, self.latest.gradient * self.unit / N
 
     def _after(self, intermediate_result: Any) -> None:

@@ -49,7 +49,6 @@ FIRST_REACH = 3.0  # mean degrees of a Laplacian of trace N: how far a first ste
 POWER = 0.75  # of the contrast of a pair
 FLATTEST = 0.1  # contrast, of the typical one
 OF_SCALES = 0.008  # times the root of the energy of all signals over the typical contrast
-STEPS = 4.0  # a doubling of the metric is divided into: sums in another order give the same bits
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,15 +148,10 @@ def _metric(objective: Objective, ensemble: Ensemble, n_scales: int) -> Array:
     there = contrasts[contrasts > 0.0]
     if not there.size:
         return np.ones(contrasts.size + n_scales)
-    half = there.size // 2
-    there.partition((half - 1, half) if there.size % 2 == 0 else half)
-    typical = there[half] if there.size % 2 else 0.5 * (there[half - 1] + there[half])
-    bends = np.empty(contrasts.size + n_scales)
-    np.log2(np.maximum(contrasts / typical, FLATTEST), out=bends[: contrasts.size])
-    bends[: contrasts.size] *= POWER
-    bends[contrasts.size :] = np.log2(OF_SCALES) + 0.5 * np.log2(energy / typical)
-    metric: Array = np.exp2(np.rint(STEPS * bends) / STEPS)
-    return metric
+    typical = np.median(there)
+    of_weights = np.maximum(contrasts / typical, FLATTEST) ** POWER
+    of_scales = np.full(n_scales, OF_SCALES * np.sqrt(energy / typical))
+    return np.concatenate([of_weights, of_scales])
 
 
 def _reporter(

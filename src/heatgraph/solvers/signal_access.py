@@ -6,8 +6,10 @@ and hands their codes back without looking inside.  So the signals may be elsewh
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import reduce
+from operator import add
 from typing import Any, ClassVar, Protocol
 
 import numba
@@ -36,15 +38,12 @@ __all__ = [
     "ensemble_of",
     "settle_by_rounds",
     "settle_codes",
-    "tree_sum",
 ]
 
 Array = NDArray[np.float64]
 
 CODING_TOL = 1e-11  # duality gap of the sources, relative to each signal's energy
-# Signals that are coded, and summed over, together.  Sums over more are taken in an order that
-# depends on this number alone, so that signals in parts give the same bits as those in memory.
-BATCH = 256
+BATCH = 256  # signals that are coded, and summed over, together: their arrays stay in the cache
 STEPS_PER_TANGENT = 2  # of the graph: to follow a tangent further costs more than a new one
 CODING_ROUNDS = 200  # of reweighting, the graph held: a few signals take more than fifty
 SETTLED = 1e-10  # relative change of a signal's codes in a round, at which they are found
@@ -252,30 +251,9 @@ def above_tangent(u: Array, alpha: float) -> float:
     return alpha * float(np.sum(alpha * np.log1p(u / alpha) - discount_of(u, alpha) * u))
 
 
-def tree_sum(terms: Iterable[Any], n_terms: int | None = None) -> Any:
-    """The sum by halves, the second the larger one where they cannot be equal.
-
-    So whoever has one of two, four or eight parts of the terms has a sum that the whole is made of.
-    ``n_terms`` is how many there are, where they are made one after the other.
-    """
-    if n_terms is None:
-        terms = list(terms)
-        n_terms = len(terms)
-    return _sum_of_next(iter(terms), n_terms)
-
-
-def _sum_of_next(terms: Iterator[Any], n_terms: int) -> Any:
-    if n_terms == 1:
-        return next(terms)
-    first = _sum_of_next(terms, n_terms // 2)
-    return first + _sum_of_next(terms, n_terms - n_terms // 2)
-
-
 def energy_of(signals: Signals) -> float:
     """The squared norm of all signals."""
-    energy = signals.energy
-    batches = [float(energy[k : k + BATCH].sum()) for k in range(0, energy.size, BATCH)]
-    return float(tree_sum(batches))
+    return float(signals.energy.sum())
 
 
 def contrasts_of(gram: Array, candidates: CandidateEdges) -> tuple[Array, float]:
@@ -314,9 +292,8 @@ class LocalSignals:
         return int(self.signals.X.shape[1])
 
     def contrasts(self, candidates: CandidateEdges) -> tuple[Array, float]:
-        grams = (some.signals.X @ some.signals.X.T for some, _ in self.batches())
-        gram = tree_sum(grams, self.n_batches)
-        return contrasts_of(gram, candidates)
+        X = self.signals.X
+        return contrasts_of(X @ X.T, candidates)
 
     def silence(self, n_atoms: int) -> Array:
         return np.zeros((self.n_signals, n_atoms))
@@ -334,12 +311,8 @@ class LocalSignals:
                 codes.append(h)
                 yield sums
 
-        total: Moments = tree_sum(moments(), self.n_batches)
+        total = reduce(add, moments())
         return codes[0] if len(codes) == 1 else np.concatenate(codes), total
-
-    @property
-    def n_batches(self) -> int:
-        return -(-self.n_signals // BATCH)
 
     def batches(self) -> Iterator[tuple[LocalSignals, slice]]:
         """The signals, some at a time, and which rows of the codes are theirs."""
@@ -391,8 +364,7 @@ class LocalSignals:
 
     def discount(self, D: Dictionary, codes: Array, alpha: float) -> tuple[Array, float]:
         u = _sizes(D, codes)
-        above = tree_sum([above_tangent(u[rows], alpha) for _, rows in self.batches()])
-        return discount_of(u, alpha), above
+        return discount_of(u, alpha), above_tangent(u, alpha)
 
     def moments(self, objective: HeatObjective, D: Dictionary, codes: Array) -> Moments:
         def moments() -> Iterator[Moments]:
@@ -400,8 +372,7 @@ class LocalSignals:
                 discount = discount_of(_sizes(D, codes[rows]), objective.alpha)
                 yield some.sums(objective, D, codes[rows], discount)
 
-        total: Moments = tree_sum(moments(), self.n_batches)
-        return total
+        return reduce(add, moments())
 
     def settle(self, objective: HeatObjective, D: Dictionary, codes: Array) -> Array:
         return np.concatenate(

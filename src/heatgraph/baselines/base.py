@@ -1,0 +1,213 @@
+"""What the methods share around their own learning: read the signals, store what was learned."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any, Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+
+from heatgraph.estimators.fitted_graph import check_n_edges, store_graph, warn_of_status
+from heatgraph.estimators.hidden import node_means
+from heatgraph.estimators.progress import watch_fit
+from heatgraph.estimators.reporting import ReportMixin
+from heatgraph.estimators.validation import (
+    Names,
+    check_complete,
+    check_number,
+    check_signals,
+    node_names,
+    resolve_candidates,
+    unit_of,
+)
+from heatgraph.graph import CandidateEdges
+from heatgraph.solvers.result import Monitor, Status
+
+__all__ = [
+    "FitInput",
+    "GraphMethod",
+    "Learned",
+    "Solution",
+    "check_limits",
+    "number_or_auto",
+    "store_end",
+]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class FitInput:
+    """What a fit was given, checked.
+
+    Parameters
+    ----------
+    X : ndarray (M, N)
+        The signals, NaN where nothing was observed.
+    means : ndarray (N,)
+        The mean of what was observed of each node.
+    names : tuple or None
+        The names of the nodes.
+    candidates : CandidateEdges
+        The pairs that may be edges.
+    n_edges : int or None
+        How many edges to keep.
+    """
+
+    X: Array
+    means: Array
+    names: Names
+    candidates: CandidateEdges
+    n_edges: int | None
+
+    def scaled(self) -> tuple[Array, float]:
+        """The signals in units of a power of two near their size, and that unit."""
+        unit = unit_of(self.X)
+        return self.X / unit, unit
+
+    def around_means(self) -> tuple[Array, float]:
+        """The same around the node means, in units of what is left."""
+        centred = self.X - self.means
+        unit = unit_of(centred)
+        return centred / unit, unit
+
+
+class Learned(Protocol):
+    """The end of a fit: weights ``w`` (E,) on the candidates, and how they were reached."""
+
+    @property
+    def w(self) -> Array: ...
+    @property
+    def objective(self) -> Array: ...
+    @property
+    def residual(self) -> float: ...
+    @property
+    def status(self) -> Status: ...
+    @property
+    def n_iter(self) -> int: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """A :class:`Learned` without anything else."""
+
+    w: Array
+    objective: Array
+    residual: float
+    status: Status
+    n_iter: int
+
+
+class GraphMethod(ReportMixin, BaseEstimator):
+    """A method that learns an undirected graph.
+
+    A subclass has the parameters ``n_edges`` and ``verbose``, and gives :meth:`_learn`, which sets
+    the attributes that only this method has.
+    """
+
+    n_edges: int | None
+    verbose: int
+
+    _takes_gaps = False
+    _fewest = 1  # signals that a fit needs
+    _shows_progress = True  # False where the solver has a report of its own
+    _remedy = "penalise the weights less, or give more signals"  # for a graph without an edge
+
+    def fit(self, X: Any, y: Any = None, *, monitor: Monitor | None = None) -> Self:
+        """Learn the graph.
+
+        Parameters
+        ----------
+        X : array-like or data frame (n_signals, n_nodes)
+            The columns of a data frame name the nodes.  NaN marks an entry that was not observed;
+            a method that needs complete signals refuses it.
+        y : ignored
+        monitor : callable, optional
+            Called with a :class:`~heatgraph.solvers.result.Progress` after every step of the
+            solver, or once at the end where the solver tells no more.
+        """
+        given = self._read(X)
+        with watch_fit(self.verbose if self._shows_progress else 0, monitor) as watch:
+            learned = self._learn(given, watch.step)
+        w = learned.w
+        if w.any():
+            w = w * (0.5 * given.candidates.n_nodes / w.sum())
+        else:
+            warnings.warn(
+                f"{type(self).__name__}: no pair of nodes is joined, so the graph has no edge; "
+                f"{self._remedy}.",
+                UserWarning,
+                stacklevel=2,
+            )
+        store_graph(self, given.candidates, w, given.names, given.n_edges)
+        self._finish(given)
+        store_end(self, learned)
+        warn_of_status(self)
+        return self
+
+    def _learn(self, given: FitInput, monitor: Monitor | None) -> Learned:
+        raise NotImplementedError
+
+    def _finish(self, given: FitInput) -> None:
+        """Change what was stored; for a method with a cut of its own."""
+
+    def _read(self, X: Any) -> FitInput:
+        names = node_names(X)
+        if self._takes_gaps:
+            rows = _observed(self, check_signals(self, X, reset=True), self._fewest)
+        else:
+            rows = check_complete(self, X, reset=True, min_signals=self._fewest)
+        candidates = resolve_candidates(getattr(self, "candidates", None), rows, names)
+        n_edges = check_n_edges(self.n_edges, candidates)
+        return FitInput(rows, node_means(rows), names, candidates, n_edges)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = self._takes_gaps
+        return tags
+
+
+def _observed(estimator: Any, X: Array, fewest: int) -> Array:
+    """The signals of which something was observed; every node was observed in one of them."""
+    rows = X[~np.isnan(X).all(axis=1)]
+    if len(rows) < fewest:
+        raise ValueError(
+            f"X has {len(rows)} sample(s) with an observed entry, a minimum of {fewest} signals is "
+            f"required by {type(estimator).__name__}."
+        )
+    never = np.flatnonzero(np.isnan(rows).all(axis=0))
+    if never.size:
+        raise ValueError(
+            f"X: column {never[0]} holds NaN only, so that nothing is known of it; drop the "
+            f"{never.size} such column(s)."
+        )
+    return rows
+
+
+def store_end(estimator: Any, learned: Any) -> None:
+    """Set how the fit ended: what every method tells of its solver."""
+    estimator.objective_ = learned.objective
+    estimator.status_ = learned.status
+    estimator.residual_ = learned.residual
+    estimator.n_iter_ = learned.n_iter
+
+
+def check_limits(estimator: Any) -> dict[str, Any]:
+    """``max_iter`` and ``tol`` of an estimator, checked."""
+    return {
+        "max_iter": int(check_number("max_iter", estimator.max_iter, minimum=1, integer=True)),
+        "tol": check_number("tol", estimator.tol, strict=True),
+    }
+
+
+def number_or_auto(name: str, value: Any, *, strict: bool = True) -> float | None:
+    """``value`` as a number, None for "auto"."""
+    if not isinstance(value, str):
+        return check_number(name, value, strict=strict)
+    if value != "auto":
+        bound = "> 0" if strict else ">= 0"
+        raise ValueError(f'{name} must be a number {bound} or "auto", got {value!r}.')
+    return None

@@ -1,0 +1,6 @@
+"""Files and folders that are replaced as a whole, whatever happens to the process or the disk."""
+
+from heatgraph.disk.folders import write_folder
+from heatgraph.disk.replacing import write_atomically
+
+__all__ = ["write_atomically", "write_folder"]
