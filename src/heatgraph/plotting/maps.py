@@ -137,7 +137,10 @@ def _draw_edges(ax: Axes, graph: Graph, places: Array, heaviest: float | None) -
     ax.add_collection(lines, autolim=False)
 
 
-def edge_style(share: Array) -> tuple[list[float], list[tuple[float, ...]]]:
+Ink = tuple[float, float, float, float]
+
+
+def edge_style(share: Array) -> tuple[list[float], list[Ink]]:
     """Widths in points and colours of edges, by their share of the heaviest weight.
 
     Examples

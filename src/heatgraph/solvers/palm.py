@@ -44,7 +44,8 @@ class PaperOptions:
     first_sources: Array | None = None
 
     def __post_init__(self) -> None:
-        if len(self.gamma) != 3 or not min(self.gamma) > 1.0:
+        factors: tuple[float, ...] = self.gamma
+        if len(factors) != 3 or not min(factors) > 1.0:
             raise ValueError(f"gamma must be three numbers > 1, got {self.gamma}")
         if not self.eta > 1.0:
             raise ValueError(f"eta must be > 1, got {self.eta}")
