@@ -19,7 +19,14 @@ if TYPE_CHECKING:
         neighbour_graph,
     )
     from heatgraph.comparison import compare, difference
-    from heatgraph.estimators import HeatCovariance, LearnHeat, PaperOptions, learn
+    from heatgraph.estimators import (
+        HeatCovariance,
+        LearnHeat,
+        PaperOptions,
+        learn,
+        sliding_graphs,
+        time_series,
+    )
     from heatgraph.graph import Graph
     from heatgraph.storage import load_model, save_model
 
@@ -44,6 +51,8 @@ __all__ = [
     "load_model",
     "neighbour_graph",
     "save_model",
+    "sliding_graphs",
+    "time_series",
 ]
 _HOMES = {
     "CausalGraphProcess": "heatgraph.baselines",

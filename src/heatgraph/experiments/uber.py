@@ -308,8 +308,8 @@ and dark as weights, on one scale for all slots.
 The share of the weight on a group of edges (points), beside graphs of as many weekday hours drawn
 at random (bars: 5 to 95 %), {numbers["n_draws"]["uber, counts"]} for each slot of Uber's counts and
 {numbers["n_draws"]["uber, levelled"]} for those of the other two. A reading holds where its slots
-have a larger share than every other slot, and than all but 5 % of the random ones; "levelled" divides
-the pickups of each zone by their mean.
+have a larger share than every other slot, and than all but 5 % of the random ones; "levelled"
+divides the pickups of each zone by their mean.
 
 {chr(10).join(lines)}
 
