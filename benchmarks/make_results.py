@@ -67,14 +67,18 @@ SOURCES = {
     "algorithm": Source(
         ("algorithm",),
         (*PAPER, "heatgraph.experiments.algorithm"),
-        ("--paper-grid", "near", "--paper-instances", "4", "--learned-instances", "2"),
+        ("--paper-grid", "near", "--paper-instances", "3", "--learned-instances", "1"),
     ),
     "tables": Source(("table1", "table2"), (*PAPER, *HEAT, "heatgraph.experiments.tables")),
     **{
         name: Source((name,), (*PAPER, *HEAT, f"heatgraph.experiments.{name}"))
         for name in ("figure1", "figure2", "figure3", "figure4", "figure5")
     },
-    "long_times": Source(("long_times",), (*PAPER, "heatgraph.experiments.long_times")),
+    "long_times": Source(
+        ("long_times",),
+        (*PAPER, "heatgraph.solvers.heat", "heatgraph.experiments.long_times"),
+        ("--instances", "3"),
+    ),
     "solver": benchmark("bench_solver", *HEAT, "heatgraph.solvers.palm"),
     "accuracy": benchmark("bench_accuracy", *HEAT),
     "etex": Source(

@@ -92,13 +92,11 @@ def when(content: Mapping[str, Any]) -> str:
     """A line on when, where and by what the numbers were measured."""
     version = f"version {content['version']}, " if "version" in content else ""
     line = (
-        f"*Measured by `{content.get('command', 'make bench')}` on {content['date'][:10]} "
+        f"*Measured by `{content['command']}` on {content['date'][:10]} "
         f"({version}commit {content['commit'][:9]}, {content['cores']} cores)."
     )
     modules = changed(content)
-    if not content.get("modules"):
-        line += " Whether the code has changed since is not recorded."
-    elif modules:
+    if modules:
         names = ", ".join(f"`{m}`" for m in modules[:4]) + (" and others" if modules[4:] else "")
         line += f" The code has changed since, in {names}: `make results` measures anew."
     return line + "*\n"
@@ -167,6 +165,8 @@ def write_texts(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for path in RESULTS.glob("*.json"):
         content = read(path.stem)
+        if "command" not in content:  # of a benchmark that has a format of its own
+            continue
         (folder / f"{path.stem}-when.md").write_text(when(content), "utf-8")
         (folder / f"{path.stem}.md").write_text(content.get("page", ""), "utf-8")
 

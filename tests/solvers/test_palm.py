@@ -413,6 +413,7 @@ class TestSolve:
         with pytest.raises(ValueError, match=name):
             problem.solve(options=PaperOptions(**{name: value}))  # type: ignore[arg-type]
 
+    @pytest.mark.filterwarnings("ignore:LearnHeat:sklearn.exceptions.ConvergenceWarning")
     def test_options_are_those_of_the_estimator(self, problem: Problem) -> None:
         X = problem.X.T
         first = problem.H.transpose(2, 0, 1)
