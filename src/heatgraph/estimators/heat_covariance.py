@@ -12,6 +12,7 @@ from sklearn.covariance import EmpiricalCovariance
 
 from heatgraph.distributed.from_dask import is_dask
 from heatgraph.distributed.moments import fold_moments
+from heatgraph.errors import ParameterError
 from heatgraph.estimators.checkpoint import fingerprint, kept_in
 from heatgraph.estimators.fitted_graph import check_n_edges, store_graph, warn_of_status
 from heatgraph.estimators.gaussian_fitting import (
@@ -349,7 +350,7 @@ class HeatCovariance(GaussianModelMixin, HiddenScoreMixin, ReportMixin, Empirica
     ) -> CovarianceSettings:
         rho = _strengths("shrinkage", self.shrinkage, SHRINKAGES)
         if max(rho) >= 1.0:
-            raise ValueError(f"shrinkage must be below 1, got {self.shrinkage!r}.")
+            raise ParameterError("shrinkage", f"must be below 1, got {self.shrinkage!r}.")
         if isinstance(self.cut, str):
             check_choice("cut", self.cut, ("auto", *CUTS, "significance"))
         else:
