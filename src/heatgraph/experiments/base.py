@@ -11,6 +11,8 @@ from typing import Any
 import pandas as pd
 from matplotlib.figure import Figure
 
+from heatgraph.errors import ParameterError
+
 __all__ = ["Experiment", "Outcome", "Readings", "Report", "Settings"]
 
 INSTANCES = ("instances", "no_truth_instances", "paper_instances", "learned_instances")
@@ -56,7 +58,8 @@ class Readings:
         for name, allowed in choices.items():
             value = getattr(self, name)
             if value not in allowed:
-                raise ValueError(f"{name} must be {' or '.join(map(repr, allowed))}, got {value!r}")
+                choices_shown = " or ".join(map(repr, allowed))
+                raise ParameterError(name, f"must be {choices_shown}, got {value!r}")
 
 
 @dataclass(frozen=True)
@@ -117,16 +120,17 @@ class Settings:
 
     def __post_init__(self) -> None:
         if self.seed < 0:
-            raise ValueError(f"seed must be 0 or more, got {self.seed}")
+            raise ParameterError("seed", f"must be 0 or more, got {self.seed}")
         for name in INSTANCES:
             value = getattr(self, name)
             if value is not None and value < 1:
-                raise ValueError(f"{name} must be at least 1, got {value}")
+                raise ParameterError(name, f"must be at least 1, got {value}")
         if self.paper_grid not in ("whole", "near"):
-            raise ValueError(f"paper_grid must be 'whole' or 'near', got {self.paper_grid!r}")
+            shown = repr(self.paper_grid)
+            raise ParameterError("paper_grid", f"must be 'whole' or 'near', got {shown}")
         if self.n_jobs == 0 or self.n_jobs < -1:
-            raise ValueError(
-                f"n_jobs must be 1 or more, or -1 for all processors, got {self.n_jobs}"
+            raise ParameterError(
+                "n_jobs", f"must be 1 or more, or -1 for all processors, got {self.n_jobs}"
             )
         if self.scheduler is not None and self.backend != "dask":
             raise ValueError(f"a scheduler needs the backend 'dask', got {self.backend!r}")
