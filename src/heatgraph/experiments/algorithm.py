@@ -240,8 +240,8 @@ rule: 1000 iterations, or a change of the objective below 1e-4 ({ended:.1%} of t
 second). "Our solver" minimises the same objective from the same start. Both have the true scales,
 the same graphs and the same rows of alpha and beta ({some}), of which the best by the truth counts
 (oracle). "τ learned" starts from the true scales, (2.5, 4) for RBF and ER and (1, 4) for BA, and
-may change them, on clean signals only. Where no reading is named, RBF edges are kept by {readings.rbf} and the noise has a
-standard deviation of 0.02.
+may change them, on clean signals only. Where no reading is named, RBF edges are kept by
+{readings.rbf} and the noise has a standard deviation of 0.02.
 
 ![F of both algorithms and of the paper](algorithm.png)
 
