@@ -58,6 +58,7 @@ __all__ = ["HeatCovariance"]
 Array = NDArray[np.float64]
 
 CUT_RULE = "typical"  # that cut="auto" stands for
+SAME_SCALE = 1e-2  # relative: scales closer than this are one
 
 
 class HeatCovariance(GaussianModelMixin, HiddenScoreMixin, ReportMixin, EmpiricalCovariance):
@@ -163,7 +164,7 @@ class HeatCovariance(GaussianModelMixin, HiddenScoreMixin, ReportMixin, Empirica
     objective_ : ndarray
         Its history in the last stage of the fit, the start first, of the signals in units of
         their root mean square.  Without the penalty where ``relaxed_``.  Where entries are
-        missing, what is expected of them changes on the way, and the history need not fall.
+        missing, of the likelihood of what was observed.
     status_ : str
         "converged", "max_iter", "stalled" or "interrupted": how the fit of ``weights_`` ended.
     residual_ : float
@@ -343,6 +344,7 @@ class HeatCovariance(GaussianModelMixin, HiddenScoreMixin, ReportMixin, Empirica
             self._store(settings, fit, signals.unit, names, n_edges)
         warn_of_status(self)
         self._warn_of_graph()
+        self._warn_of_scales()
         return self
 
     def _settings(
@@ -474,6 +476,16 @@ class HeatCovariance(GaussianModelMixin, HiddenScoreMixin, ReportMixin, Empirica
                     UserWarning,
                     stacklevel=3,
                 )
+
+    def _warn_of_scales(self) -> None:
+        if np.any(np.diff(self.scales_) <= SAME_SCALE * self.scales_[1:]):
+            warnings.warn(
+                f"HeatCovariance: n_scales={self.scales_.size}, but scales of the fit are equal: "
+                "these signals do not tell them apart. Give more signals or fewer candidates, or "
+                "lower n_scales.",
+                UserWarning,
+                stacklevel=3,
+            )
 
     def _warn_of_graph(self) -> None:
         if self.graph_.n_edges == 0 and self.status_ is not Status.INTERRUPTED:
