@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 
 from heatgraph.cli.csv_reader import (
     DELIMITERS,
+    UNPACKED_AT_LEAST,
+    UNPACKED_TIMES,
     delimiter_of,
     has_header,
     is_number,
@@ -219,6 +221,7 @@ def _read_parquet(path: Path, options: TableOptions) -> _Raw:
         ) from error
     with open(path, "rb") as file:
         try:
+            _check_values(parquet.ParquetFile(file).metadata, path.stat().st_size)
             content = parquet.read_table(file)
             _check_distinct(path, content.column_names)
             frame: pd.DataFrame = content.to_pandas()
@@ -245,6 +248,16 @@ def _read_parquet(path: Path, options: TableOptions) -> _Raw:
         indexed=indexed,
         index=index if indexed and at == 0 else frame.iloc[:, at],
     )
+
+
+def _check_values(metadata: Any, size: int) -> None:
+    """Refuse a file whose columns repeat so much that it would fill the memory."""
+    declared = 8 * metadata.num_rows * metadata.num_columns
+    if declared > max(UNPACKED_AT_LEAST, UNPACKED_TIMES * size):
+        raise ValueError(
+            f"it declares {declared} bytes of values in {size} bytes; if you trust it, write it "
+            "without compression first"
+        )
 
 
 def _floats(path: Path, name: str, column: pd.Series[Any]) -> NDArray[np.float64]:
