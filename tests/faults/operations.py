@@ -132,7 +132,7 @@ SIGNALS, _ = make_heat_signals(make_graph("er", 5, 0), [2.0], 10, random_state=0
 def fit(path: Path) -> LearnHeat:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        settings = {"n_scales": 1, "alpha": 0.1, "beta": 1.0, "tol": 1e-2, "max_iter": 6}
+        settings = {"n_scales": 1, "alpha": 0.1, "beta": 1.0, "tol": 1e-2, "max_iter": 1}
         return LearnHeat(**settings, checkpoint=path).fit(SIGNALS)
 
 
