@@ -19,7 +19,7 @@ if TYPE_CHECKING:
         neighbour_graph,
     )
     from heatgraph.comparison import compare, difference
-    from heatgraph.estimators import HeatCovariance, LearnHeat, learn
+    from heatgraph.estimators import HeatCovariance, LearnHeat, learn, sliding_graphs, time_series
     from heatgraph.graph import Graph
     from heatgraph.storage import load_model, save_model
 
@@ -43,6 +43,8 @@ __all__ = [
     "load_model",
     "neighbour_graph",
     "save_model",
+    "sliding_graphs",
+    "time_series",
 ]
 _HOMES = {
     "CausalGraphProcess": "heatgraph.baselines",

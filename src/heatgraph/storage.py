@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import MISSING, asdict, dataclass, field, fields
 from importlib.metadata import version
 from typing import Any
 
@@ -494,10 +494,11 @@ def _encode_scores(scores: Any) -> dict[str, float | str] | None:
 def _decode_scores(name: str, kind: type[Any], numbers: Any) -> Any:
     if numbers is None:
         return None
-    known = [part.name for part in fields(kind)]
-    if not isinstance(numbers, dict) or set(numbers) != set(known):
-        raise ValueError(f"its {name} does not hold {', '.join(known)}")
-    return kind(**{key: _read_number(f"{name}_", numbers[key], float) for key in known})
+    known = {part.name for part in fields(kind)}
+    needed = [part.name for part in fields(kind) if part.default is MISSING]
+    if not isinstance(numbers, dict) or not set(needed) <= set(numbers) <= known:
+        raise ValueError(f"its {name} does not hold {', '.join(needed)}")
+    return kind(**{key: _read_number(f"{name}_", numbers[key], float) for key in numbers})
 
 
 def _decode_ends(ends: Any) -> tuple[str, ...]:

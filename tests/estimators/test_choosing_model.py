@@ -6,6 +6,7 @@ from functools import partial
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.covariance import LedoitWolf
 
 import heatgraph
 from heatgraph.datasets import make_graph, make_heat_signals
@@ -77,6 +78,16 @@ def test_the_numbers_are_those_of_the_folds(quick):
         assert share == pytest.approx(error.sum() / total.sum(), rel=1e-8)
         left = error - share * total
         assert standard_error == pytest.approx(left.std() * 6 / total.sum(), rel=1e-8)
+    without = np.zeros(36)
+    for held_out in np.split(np.arange(36), 3):
+        rest = np.delete(values, held_out, axis=0)
+        model_of_all = LedoitWolf().fit(rest)
+        for m in held_out:
+            h, o = hidden[m], ~hidden[m]
+            C, u = model_of_all.covariance_, rest.mean(axis=0)
+            guess = u[h] + C[np.ix_(h, o)] @ np.linalg.solve(C[np.ix_(o, o)], values[m, o] - u[o])
+            without[m] = np.sum((values[m, h] - guess) ** 2)
+    assert found.no_graph == pytest.approx(without.sum() / total.sum(), rel=1e-6)
     assert found.kept == min(errors, key=lambda name: errors[name].sum())
     assert type(model) is type(estimators[found.kept])
     assert found.n_signals == 36
@@ -257,13 +268,13 @@ def test_gaps_on_dask_are_left_to_the_sparse_model(quick):
 class TestComparison:
     def test_a_tie_is_the_gaussian_models(self):
         same = np.array([1.0, 2.0])
-        assert ModelComparison.of(same, same, np.array([4.0, 4.0])).kept == "gaussian"
+        assert ModelComparison.of(same, same, same, np.array([4.0, 4.0])).kept == "gaussian"
 
     def test_the_difference_is_paired(self):
         rng = np.random.default_rng(0)
         total = np.full(50, 10.0)
         common = rng.exponential(size=50)
-        found = ModelComparison.of(common, common + 0.1, total)
+        found = ModelComparison.of(common, common + 0.1, common, total)
         assert found.difference == pytest.approx(0.01)
         assert found.difference_error == pytest.approx(0.0, abs=1e-12)
         assert found.gaussian_error > 0.005

@@ -14,6 +14,7 @@ from heatgraph.estimators.fitted_graph import check_n_edges, store_graph, warn_o
 from heatgraph.estimators.hidden import node_means
 from heatgraph.estimators.progress import watch_fit
 from heatgraph.estimators.reporting import ReportMixin
+from heatgraph.estimators.time_series import with_epochs
 from heatgraph.estimators.validation import (
     Names,
     check_complete,
@@ -123,7 +124,8 @@ class GraphMethod(ReportMixin, BaseEstimator):
         ----------
         X : array-like or data frame (n_signals, n_nodes)
             The columns of a data frame name the nodes.  NaN marks an entry that was not observed;
-            a method that needs complete signals refuses it.
+            a method that needs complete signals refuses it.  Time series in epochs, (n_epochs,
+            n_times, n_nodes), are read by :func:`heatgraph.time_series`.
         y : ignored
         monitor : callable, optional
             Called with a :class:`~heatgraph.solvers.result.Progress` after every step of the
@@ -155,6 +157,7 @@ class GraphMethod(ReportMixin, BaseEstimator):
         """Change what was stored; for a method with a cut of its own."""
 
     def _read(self, X: Any) -> FitInput:
+        X, _ = with_epochs(X)
         names = node_names(X)
         if self._takes_gaps:
             rows = _observed(self, check_signals(self, X, reset=True), self._fewest)

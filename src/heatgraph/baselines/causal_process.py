@@ -13,11 +13,18 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from heatgraph.baselines.base import check_limits, number_or_auto, store_end
-from heatgraph.baselines.causal_solver import Lags, coefficients, commuting_filters, nearest_shift
+from heatgraph.baselines.causal_solver import (
+    Lags,
+    coefficients,
+    commuting_filters,
+    lagged_rows,
+    nearest_shift,
+)
 from heatgraph.estimators.fitted_graph import CUT, warn_of_status
 from heatgraph.estimators.hidden import node_means
 from heatgraph.estimators.progress import watch_fit
 from heatgraph.estimators.reporting import ReportMixin
+from heatgraph.estimators.time_series import with_epochs
 from heatgraph.estimators.validation import check_complete, check_number, node_names, unit_of
 from heatgraph.graph import Graph
 from heatgraph.selection.interpolation import sparsest_within_error
@@ -148,19 +155,24 @@ class CausalGraphProcess(ReportMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : array-like or data frame (n_times, n_nodes)
-            More rows than ``order`` + 1.  The columns of a data frame name the nodes.
+        X : array-like or data frame (n_times, n_nodes), or in epochs (n_epochs, n_times, n_nodes)
+            More times than ``order`` + 1 in an epoch; one epoch does not go on in the next.  The
+            columns of a data frame name the nodes.  An xarray.DataArray is read by
+            :func:`heatgraph.time_series`.
         y : ignored
         monitor : callable, optional
             Called with a :class:`~heatgraph.solvers.result.Progress` after every round.
         """
         settings = _Settings.of(self)
+        X, epochs = with_epochs(X)
         names = node_names(X)
+        n_epochs = 1 if epochs is None else int(epochs[-1]) + 1
         # With one row for each lag and two to compare, there is something to fit.
-        series = check_complete(self, X, reset=True, min_signals=settings.order + 2)
+        fewest = n_epochs * (settings.order + 2)
+        series = check_complete(self, X, reset=True, min_signals=fewest)
         means = node_means(series)
         unit = unit_of(series - means)
-        around = (series - means) / unit
+        around = ((series - means) / unit).reshape(n_epochs, -1, series.shape[1])
         if not around.any():
             raise ValueError("X holds no signal: every column is constant.")
         with watch_fit(self.verbose, monitor) as watch:
@@ -212,12 +224,17 @@ class CausalGraphProcess(ReportMixin, BaseEstimator):
         return pd.DataFrame(ahead, columns=X.columns) if isinstance(X, pd.DataFrame) else ahead
 
     def score(self, X: Any, y: Any = None) -> float:
-        """The share of the variance around ``location_`` that is forecast one step ahead."""
+        """The share of the variance around ``location_`` that is forecast one step ahead.
+
+        Of one series (n_times, n_nodes), or of epochs, none of which goes on in the next.
+        """
         check_is_fitted(self)
         P = len(self.filters_)
-        series = check_complete(self, X, reset=False, min_signals=P + 1) - self.location_
-        unit = unit_of(series)
-        missed, total = _one_step(self.filters_, series / unit)
+        X, epochs = with_epochs(X)
+        n_epochs = 1 if epochs is None else int(epochs[-1]) + 1
+        rows = check_complete(self, X, reset=False, min_signals=n_epochs * (P + 1))
+        series = (rows - self.location_).reshape(n_epochs, -1, rows.shape[1])
+        missed, total = _one_step(self.filters_, series / unit_of(series))
         return 1.0 - float(missed.sum()) / float(total.sum()) if total.any() else 0.0
 
 
@@ -229,9 +246,9 @@ def _polynomials(A: Array, c: list[Array]) -> Array:
 
 def _one_step(filters: Array, X: Array) -> tuple[Array, Array]:
     """Squares of what one-step forecasts miss of each time, and of what there is."""
-    P = len(filters)
-    ahead = sum(X[P - i : len(X) - i] @ R.T for i, R in enumerate(filters, start=1))
-    return np.square(X[P:] - ahead).sum(axis=1), np.square(X[P:]).sum(axis=1)
+    now, *before = lagged_rows(X, len(filters))
+    ahead = sum(past @ R.T for past, R in zip(before, filters, strict=True))
+    return np.square(now - ahead).sum(axis=1), np.square(now).sum(axis=1)
 
 
 def _directed(A: Array, names: Any) -> Graph:
@@ -296,15 +313,28 @@ class _Settings:
 
 def _best_share(settings: _Settings, X: Array) -> float:
     """The largest share that forecasts the last third about best, after a fit of the rest."""
-    first = len(X) - max(int(LAST_SHARE * len(X)), settings.order + 1)
-    if first < settings.order + 2:
+    parts = _split(X, settings.order)
+    if parts is None:
         return SHARES[len(SHARES) // 2]
+    train, test = parts
     missed = []
     rough = replace(settings, max_iter=ROUGH_ROUNDS, tol=max(settings.tol, ROUGH))
     for share in SHARES:
-        fitted = rough.fit(X[:first], share)
+        fitted = rough.fit(train, share)
         if fitted.status is Status.INTERRUPTED:
             raise KeyboardInterrupt
-        filters = _polynomials(fitted.A, fitted.c)
-        missed.append(_one_step(filters, X[first - settings.order :])[0])
+        missed.append(_one_step(_polynomials(fitted.A, fitted.c), test)[0])
     return SHARES[sparsest_within_error(np.array(missed))]
+
+
+def _split(X: Array, order: int) -> tuple[Array, Array] | None:
+    """The first two thirds of the epochs and the others, or of the one epoch; None if too short.
+
+    Of one epoch, the times to forecast come with the ``order`` times before them.
+    """
+    E, T, _ = X.shape
+    if E > 1:
+        first = E - max(int(LAST_SHARE * E), 1)
+        return X[:first], X[first:]
+    first = T - max(int(LAST_SHARE * T), order + 1)
+    return None if first < order + 2 else (X[:, :first], X[:, first - order :])

@@ -1,7 +1,7 @@
 """The three problems of a causal graph process: commuting filters, a shift, coefficients.
 
 Filters are ``R`` (P, N, N), where ``R[i - 1]`` multiplies the signal of ``i`` steps before; series
-are (T, N), one row for each time.
+are (T, N), one row for each time, or several that do not follow each other, (E, T, N).
 """
 
 from __future__ import annotations
@@ -16,7 +16,14 @@ from sklearn.linear_model import Lasso
 
 from heatgraph.solvers.result import Monitor, Progress, Status
 
-__all__ = ["CommutingFilters", "Lags", "coefficients", "commuting_filters", "nearest_shift"]
+__all__ = [
+    "CommutingFilters",
+    "Lags",
+    "coefficients",
+    "commuting_filters",
+    "lagged_rows",
+    "nearest_shift",
+]
 
 Array = NDArray[np.float64]
 
@@ -36,8 +43,8 @@ class Lags:
 
     @classmethod
     def of(cls, X: Array, order: int) -> Lags:
-        count = len(X) - order
-        rows = np.stack([X[order - i : len(X) - i] for i in range(order + 1)])
+        rows = lagged_rows(X, order)
+        count = rows.shape[1]
         return cls(np.einsum("ikn,jkm->ijnm", rows, rows) / count, count)
 
     @property
@@ -54,6 +61,12 @@ class Lags:
         """The gradient of the misfit in ``R_i``, ``i`` from 1."""
         slope: Array = np.einsum("jnm,jmp->np", R, self.own[1:, i]) - self.own[0, i]
         return slope
+
+
+def lagged_rows(X: Array, order: int) -> Array:
+    """``x[k - i]`` for ``i`` from 0 to P and every ``k`` with a past, (P + 1, count, N)."""
+    T, N = X.shape[-2:]
+    return np.stack([X[..., order - i : T - i, :].reshape(-1, N) for i in range(order + 1)])
 
 
 def _commutator(A: Array, B: Array) -> Array:
@@ -199,7 +212,7 @@ def coefficients(X: Array, A: Array, order: int, share: float) -> list[Array]:
     c: list[Array] = [np.array([0.0, 1.0])]
     if order == 1:
         return c
-    lagged = [X[order - i : len(X) - i] for i in range(order + 1)]
+    lagged = lagged_rows(X, order)
     left = (lagged[0] - lagged[1] @ A.T).ravel()
     powers = [np.linalg.matrix_power(A, j).T for j in range(order + 1)]
     columns = [lagged[i] @ powers[j] for i in range(2, order + 1) for j in range(i + 1)]

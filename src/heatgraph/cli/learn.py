@@ -56,6 +56,7 @@ __all__ = ["fit", "learn", "summary_of"]
 
 PARAMETERS = ("alpha", "beta", "shrinkage", "penalty", "eps")  # that a fit may have chosen
 SHARES = ("missed", "standard_error")
+SURE = 0.95  # confidence from which an edge is called nearly certain
 STOPPED = (
     "stopped before there was a graph, and nothing was written; with --checkpoint FILE the same "
     "command would go on from there"
@@ -203,6 +204,9 @@ def learn(
             voice.note("; ".join([*table.notes, *task.notes]) + ".")
             _check_complete(method, table)
             task = task.with_candidates(_candidates(candidates, table))
+            going_on = [path for path in task.checkpoints if path.exists()]
+            if going_on:
+                voice.note(f"Going on from {', '.join(map(str, going_on))}.")
             fitted = fit(task, table, voice)
             write_fit(folder, fitted, table, voice)
             if report and isinstance(table, SignalTable):
@@ -255,6 +259,7 @@ def fit(task: Task, table: SignalTable | ClusterTable, voice: Voice) -> Any:
 def summary_of(model: Any, table: SignalTable | ClusterTable) -> dict[str, Any]:
     """A fit, for a machine."""
     return {
+        **_prediction(model),
         "method": method_of(model),
         "model": model_of(model),
         "comparison": _compared(getattr(model, "comparison_", None)),
@@ -304,42 +309,76 @@ def _chosen(model: Any) -> dict[str, Any]:
         if isinstance(model.sources_, np.ndarray):
             n_sources = np.count_nonzero(model.sources_)
             chosen["sources_per_signal"] = float(n_sources / len(model.sources_))
-        score = getattr(model, "held_out_", None)  # a model read from a file has none
-        if score is not None:
-            chosen["predicted"] = score.predicted
-            chosen["predicted_by_ledoit_wolf"] = score.ledoit_wolf
+        if getattr(model, "held_out_", None) is not None:
             chosen["chosen_at_end"] = list(model.chosen_at_end_)
     return chosen
 
 
+def _prediction(model: Any) -> dict[str, float]:
+    """Shares of the variance of hidden entries predicted on held-out signals, where known."""
+    comparison = getattr(model, "comparison_", None)
+    if comparison is not None:
+        with_graph, without = comparison.missed(comparison.kept)[0], comparison.no_graph
+        return {"predicted": 1.0 - with_graph, "predicted_by_ledoit_wolf": 1.0 - without}
+    score = getattr(model, "held_out_", None)
+    if score is None:
+        return {}
+    return {"predicted": score.predicted, "predicted_by_ledoit_wolf": score.ledoit_wolf}
+
+
 def human(model: Any, table: SignalTable | ClusterTable) -> list[Any]:
-    """A fit, for a reader."""
+    """A fit, for a reader: how well it predicts, which model, the edges, how it was fitted."""
     facts = summary_of(model, table)
+    chosen = [f"{key} {facts[key]:.3g}" for key in PARAMETERS if key in facts]
+    if "noise_variance" in facts:
+        chosen.append(f"noise variance {facts['noise_variance']:.3g}")
+    return [
+        *_told_prediction(facts),
+        *_kept(model),
+        _told_graph(facts, model),
+        edge_table(facts["strongest_edges"][:5]),
+        *([f"Parameters: {', '.join(chosen)}."] if chosen else []),
+        f"Status: {facts['status']} after {counted(facts['n_iter'], 'iteration')}, residual "
+        f"{facts['residual']:.1e}. {as_options(facts['advice'])}",
+    ]
+
+
+def _told_prediction(facts: dict[str, Any]) -> list[str]:
+    if "predicted" not in facts:
+        return []
+    told = f"The graph predicts {facts['predicted']:.1%} of the variance of hidden values."
+    without = facts["predicted_by_ledoit_wolf"]
+    if not np.isfinite(without):
+        return [told]
+    told = f"{told[:-1]}; LedoitWolf, without a graph, {without:.1%}."
+    if without > facts["predicted"]:
+        told += " So these signals are predicted better without this graph: do not rely on it."
+    return [told]
+
+
+def _told_graph(facts: dict[str, Any], model: Any) -> str:
     sources = ""
     if "scales" in facts:
         times = ", ".join(f"{tau:.3g}" for tau in facts["scales"])
         each = facts.get("sources_per_signal")
         found = "" if each is None else f"{each:.2g} sources each, "
         sources = f", {found}at {'scale' if len(facts['scales']) == 1 else 'scales'} {times}"
-    chosen = [f"{key} {facts[key]:.3g}" for key in PARAMETERS if key in facts]
-    if "noise_variance" in facts:
-        chosen.append(f"noise variance {facts['noise_variance']:.3g}")
-    predicted = ""
-    if "predicted" in facts:
-        predicted = (
-            f" They predict {facts['predicted']:.0%} of the variance of hidden entries of held-out "
-            f"signals; LedoitWolf, without a graph, {facts['predicted_by_ledoit_wolf']:.0%}."
-        )
-    return [
+    return (
         f"Learned a graph of {counted(facts['n_nodes'], 'node')} and "
         f"{counted(facts['n_edges'], 'edge')} from {counted(facts['n_signals'], 'signal')}"
-        f"{sources}.",
-        *_kept(model),
-        *([f"Parameters: {', '.join(chosen)}.{predicted}"] if chosen else []),
-        f"Status: {facts['status']} after {counted(facts['n_iter'], 'iteration')}, residual "
-        f"{facts['residual']:.1e}. {as_options(facts['advice'])}",
-        edge_table(facts["strongest_edges"][:5]),
-    ]
+        f"{sources}{_told_confidence(model)}."
+    )
+
+
+def _told_confidence(model: Any) -> str:
+    """How many edges are nearly certain, where that was measured."""
+    confidence = model.graph_.confidence
+    if confidence is None or not np.isfinite(confidence).any():
+        return ""
+    sure = int(np.sum(confidence >= SURE))
+    how = "a p-value below" if isinstance(model, HeatCovariance) else "a confidence above"
+    bound = 1.0 - SURE if isinstance(model, HeatCovariance) else SURE
+    return f"; {sure} of them {'has' if sure == 1 else 'have'} {how} {bound:.2g}"
 
 
 def _kept(model: Any) -> list[str]:
@@ -356,6 +395,10 @@ def where(output: Path, table: SignalTable | ClusterTable) -> list[str]:
             f"There is no sources.csv and no {REPORT}: signals that Dask reads stay with its "
             "workers. heatgraph sources and heatgraph report make them of a single file."
         )
+    lines.append(
+        "If the graph looks wrong: heatgraph compare shows how other methods do on the same "
+        "signals, and --n-edges or --cut keep more or fewer edges."
+    )
     page = output / REPORT
     return [*lines, f"Open in a browser: {page.resolve().as_uri()}"] if page.exists() else lines
 

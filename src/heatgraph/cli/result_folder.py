@@ -183,6 +183,7 @@ def write_page(
             sources=getattr(model, "sources_", None),
             labels=table.labels,
             title=title,
+            warnings=voice.warnings,
         )
 
 

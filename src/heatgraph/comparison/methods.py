@@ -8,7 +8,6 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
-from sklearn.covariance import LedoitWolf
 from sklearn.impute import KNNImputer
 
 from heatgraph.baselines import (
@@ -22,45 +21,11 @@ from heatgraph.baselines import (
     neighbour_graph,
 )
 from heatgraph.estimators import HeatCovariance, LearnHeat
-from heatgraph.estimators.hidden import fill_by_precision, node_means
-from heatgraph.estimators.validation import check_signals
+from heatgraph.estimators.no_graph import NodeMeans, ShrunkCovariance
 
 __all__ = ["GRAPH_ONLY", "METHODS", "NO_GRAPH", "NodeMeans", "chosen_methods"]
 
 Array = NDArray[np.float64]
-
-
-class NodeMeans(BaseEstimator):
-    """Predict a missing entry by the mean of its node: what every method should beat."""
-
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Take the means of what was observed."""
-        self._learn(check_signals(self, X, reset=True))
-        return self
-
-    def _learn(self, X: Array) -> None:
-        self.node_means_ = node_means(X)
-
-    def impute(self, X: Any) -> Array:
-        """``X`` with its NaN replaced."""
-        return self._filled(check_signals(self, X, reset=False))
-
-    def _filled(self, X: Array) -> Array:
-        return np.where(np.isnan(X), self.node_means_, X)
-
-
-class ShrunkCovariance(NodeMeans):
-    """Predict by a Gaussian model with Ledoit and Wolf's covariance.
-
-    It takes no gaps: in the fit they are filled by the mean of the node.
-    """
-
-    def _learn(self, X: Array) -> None:
-        super()._learn(X)
-        self.precision_ = LedoitWolf().fit(super()._filled(X)).precision_
-
-    def _filled(self, X: Array) -> Array:
-        return fill_by_precision(X, self.node_means_, self.precision_)
 
 
 class NearestSignals(NodeMeans):

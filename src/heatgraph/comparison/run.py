@@ -20,6 +20,7 @@ from sklearn.base import clone
 from heatgraph.comparison.methods import NO_GRAPH, NodeMeans, chosen_methods
 from heatgraph.comparison.table import Comparison, MethodResult, share_missed
 from heatgraph.estimators.hidden import hidden_errors, which_hidden
+from heatgraph.estimators.time_series import with_epochs
 from heatgraph.estimators.validation import check_number, check_signals, node_names, unit_of
 from heatgraph.graph import Graph
 from heatgraph.metrics import average_precision, edge_scores
@@ -40,6 +41,8 @@ def compare(
     random_state: int = 0,
     n_jobs: int | None = None,
     verbose: int = 0,
+    groups: Any = None,
+    lag: Any = 0,
 ) -> Comparison:
     """Compare methods by what they predict of signals that they have not seen.
 
@@ -53,7 +56,9 @@ def compare(
     ----------
     X : array-like or data frame (n_signals, n_nodes)
         NaN marks an entry that was not observed; methods that take complete signals only say so
-        in their row.  Signals that follow each other in time should be in order.
+        in their row.  Signals that follow each other in time should be in order.  Time series in
+        epochs, (n_epochs, n_times, n_nodes) or an xarray.DataArray, are read by
+        :func:`heatgraph.time_series`.
     methods : optional
         None for all that predict, and with ``truth`` for all; a list of names
         (``"HeatCovariance"``, ``"LearnHeat"``, ``"HeatFilter"``, ``"GGL"``, ``"DDGL"``, ``"CGL"``,
@@ -72,6 +77,11 @@ def compare(
         How many fits of a method run at the same time; times are longer then.
     verbose : int
         1 shows a progress bar.
+    groups : array-like (n_signals,), optional
+        Signals of one group are held out together; epochs are groups unless others are given.
+    lag : int or sequence of int
+        Put the values of so many steps before beside the present ones: see
+        :func:`heatgraph.time_series`.
 
     Returns
     -------
@@ -89,7 +99,8 @@ def compare(
     >>> round(found["mean"].missed, 3), sorted(found.graphs)
     (1.0, ['GGL', 'HeatFilter'])
     """
-    task = _Task.of(X, cv, random_state, truth)
+    X, groups = with_epochs(X, groups, lag)
+    task = _Task.of(X, cv, random_state, truth, groups)
     chosen = chosen_methods(methods, truth is not None)
     judged: dict[str, _Judged] = {}
     interrupted = False
@@ -136,7 +147,7 @@ class _Task:
     truth: Graph | None
 
     @classmethod
-    def of(cls, X: Any, cv: int, seed: int, truth: Any) -> _Task:
+    def of(cls, X: Any, cv: int, seed: int, truth: Any, groups: Any = None) -> _Task:
         n_folds = int(check_number("cv", cv, minimum=2, integer=True))
         seed = int(check_number("random_state", seed, integer=True))
         names = node_names(X)
@@ -149,7 +160,7 @@ class _Task:
         if truth is not None and (not isinstance(truth, Graph) or truth.n_nodes != rows.shape[1]):
             raise ValueError(f"truth must be a Graph on the {rows.shape[1]} columns of X.")
         hidden = which_hidden(rows, np.random.default_rng(seed))
-        folds = [(split.train, split.test) for split in make_folds(rows, n_folds).splits]
+        folds = [(split.train, split.test) for split in make_folds(rows, n_folds, groups).splits]
         unit, total = unit_of(rows), np.zeros(len(rows))
         for fit, test in folds:
             means = NodeMeans().fit(rows[fit])

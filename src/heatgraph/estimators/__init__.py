@@ -4,12 +4,18 @@ from heatgraph.estimators.choosing_model import learn
 from heatgraph.estimators.comparison import ModelComparison
 from heatgraph.estimators.heat_covariance import HeatCovariance
 from heatgraph.estimators.learn_heat import LearnHeat
+from heatgraph.estimators.sliding import GraphSeries, sliding_graphs
 from heatgraph.estimators.sources import SourceCodes
+from heatgraph.estimators.time_series import TimeSeries, time_series
 
 __all__ = [
+    "GraphSeries",
     "HeatCovariance",
     "LearnHeat",
     "ModelComparison",
     "SourceCodes",
+    "TimeSeries",
     "learn",
+    "sliding_graphs",
+    "time_series",
 ]

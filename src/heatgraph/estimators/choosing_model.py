@@ -22,8 +22,10 @@ from heatgraph.estimators.heat_covariance import HeatCovariance
 from heatgraph.estimators.hidden import hidden_errors, which_hidden
 from heatgraph.estimators.large_covariance import LARGE
 from heatgraph.estimators.learn_heat import LearnHeat
+from heatgraph.estimators.no_graph import ShrunkCovariance
 from heatgraph.estimators.parameters import MANY_NODES
 from heatgraph.estimators.progress import stage
+from heatgraph.estimators.time_series import with_epochs
 from heatgraph.estimators.validation import (
     check_choice,
     check_number,
@@ -55,6 +57,7 @@ def learn(
     model: str = "auto",
     cv: Any = 3,
     groups: Any = None,
+    lag: Any = 0,
     random_state: int | None = None,
     n_jobs: int | None = None,
     verbose: int = 0,
@@ -73,14 +76,18 @@ def learn(
     X : array-like or data frame (n_signals, n_nodes), of NumPy, pandas or Dask
         NaN marks an entry that was not observed.  The columns of a data frame name the nodes.
         Signals that follow each other in time should be in order: what is held out are contiguous
-        blocks.  Of a Dask collection, the first 2000 signals are compared on.
+        blocks.  Of a Dask collection, the first 2000 signals are compared on.  Time series in
+        epochs, (n_epochs, n_times, n_nodes) or an xarray.DataArray, are read by
+        :func:`time_series`.
     model : {"auto", "sparse", "gaussian"}
         "sparse" or "gaussian" fits that model, without a comparison.
     cv : int or splitter
         Number of folds, contiguous and with a gap where consecutive signals are correlated; or a
         splitter of scikit-learn.
     groups : array-like (n_signals,), optional
-        Signals of one group are held out together.
+        Signals of one group are held out together; epochs are groups unless others are given.
+    lag : int or sequence of int
+        Put the values of so many steps before beside the present ones: see :func:`time_series`.
     random_state : int, optional
         Seed of the hidden entries, and of ``LearnHeat``.  None repeats, too.
     n_jobs : int, optional
@@ -109,6 +116,7 @@ def learn(
     ('HeatCovariance', 8)
     """
     given = {"random_state": random_state, "n_jobs": n_jobs, "verbose": verbose, **parameters}
+    X, groups = with_epochs(X, groups, lag)
     found = choose_model(X, model, cv, given, groups)
     if verbose and found.comparison_ is not None:
         Console(stderr=True).print(str(found.comparison_), highlight=False, soft_wrap=True)
@@ -225,18 +233,20 @@ class _Comparing:
         if fallback.status_ is Status.INTERRUPTED:
             return fallback
         held_out = _HeldOut.of(self.X, self.cv, self.groups, self.parameters)
-        gaussian = total = sparse = None
+        no_graph = gaussian = total = sparse = None
         try:
+            no_graph = held_out.errors_without_graph()
             gaussian, total = held_out.errors("gaussian", self._estimator("gaussian"))
             sparse, _ = held_out.errors("sparse", self._estimator("sparse"), against=gaussian)
         except KeyboardInterrupt:
             _say("stopped before the models were compared, so that the Gaussian one is kept.")
-        if gaussian is None or total is None:
+        if no_graph is None or gaussian is None or total is None:
             return _stopped(fallback)
         if sparse is not None:  # the signals that both have predicted
             judged = ~np.isnan(sparse)
             gaussian, sparse, total = gaussian[judged], sparse[judged], total[judged]
-        comparison = ModelComparison.of(gaussian, sparse, total)
+            no_graph = no_graph[judged]
+        comparison = ModelComparison.of(gaussian, sparse, no_graph, total)
         fallback.comparison_ = comparison
         if not comparison.is_complete:
             return _stopped(fallback)
@@ -306,11 +316,21 @@ class _HeldOut:
                 fold.fit(_safe_indexing(self.signals, rest))
             if fold.status_ is Status.INTERRUPTED:
                 raise KeyboardInterrupt
-            here = self.observations[held_out], self.hidden[held_out]
-            error[held_out], total[held_out] = hidden_errors(fold, *here, unit)
+            error[held_out], total[held_out] = self._missed(fold, held_out, unit)
             if against is not None and _is_hopeless(error - against):
                 break
         return error, total
+
+    def errors_without_graph(self) -> Array:
+        """What a Gaussian model without a graph misses of each signal, on the same folds."""
+        error, unit = np.full(len(self.observations), np.nan), unit_of(self.observations)
+        for split in self.folds:
+            model = ShrunkCovariance().fit(self.observations[split.train])
+            error[split.test], _ = self._missed(model, split.test, unit)
+        return error
+
+    def _missed(self, model: Any, rows: Any, unit: float) -> tuple[Array, Array]:
+        return hidden_errors(model, self.observations[rows], self.hidden[rows], unit)
 
 
 def _is_hopeless(excess: Array) -> bool:

@@ -29,6 +29,10 @@ class ModelComparison:
         Standard error of the difference, paired by signal.
     n_signals : float
         How many signals were held out, each once.
+    no_graph : float
+        The share missed by a Gaussian model without a graph, with the covariance of
+        scikit-learn's ``LedoitWolf``, from the same signals and entries.  NaN where it is not
+        known.
     """
 
     sparse: float
@@ -37,15 +41,19 @@ class ModelComparison:
     gaussian_error: float
     difference_error: float
     n_signals: float
+    no_graph: float = np.nan
 
     @classmethod
-    def of(cls, gaussian: Array, sparse: Array | None, total: Array) -> ModelComparison:
+    def of(
+        cls, gaussian: Array, sparse: Array | None, no_graph: Array, total: Array
+    ) -> ModelComparison:
         """From squared errors of each signal, (M,), and what the node means miss of it."""
         nothing = np.full(total.shape, np.nan)
         sparse = nothing if sparse is None else sparse
         shares = [_share(errors, total) for errors in (sparse, gaussian)]
         _, paired = _share(sparse - gaussian, total)
-        return cls(*shares[0], *shares[1], paired, float(total.size))
+        without, _ = _share(no_graph, total)
+        return cls(*shares[0], *shares[1], paired, float(total.size), without)
 
     @property
     def kept(self) -> str:
@@ -74,9 +82,12 @@ class ModelComparison:
         if not self.is_complete:
             return f"{head}; the {other} one ({ESTIMATOR_OF[other]}) was not compared."
         less = _percent(abs(self.difference), self.difference_error)
+        without = (
+            "" if np.isnan(self.no_graph) else f"; LedoitWolf, without a graph, {self.no_graph:.1%}"
+        )
         return (
             f"{head}, the {other} one ({ESTIMATOR_OF[other]}) "
-            f"{_percent(*self.missed(other))}; the difference is {less}."
+            f"{_percent(*self.missed(other))}; the difference is {less}{without}."
         )
 
 

@@ -27,6 +27,7 @@ from heatgraph.estimators.large_covariance import fit_large, is_large
 from heatgraph.estimators.parameters import edge_count, n_threads
 from heatgraph.estimators.progress import Watch, watch_fit
 from heatgraph.estimators.reporting import ReportMixin
+from heatgraph.estimators.time_series import with_epochs
 from heatgraph.estimators.validation import (
     Names,
     centre_nodes,
@@ -241,14 +242,17 @@ class HeatCovariance(GaussianModelMixin, HiddenScoreMixin, ReportMixin, Empirica
         X : array-like or data frame (n_signals, n_nodes), of NumPy, pandas or Dask
             NaN marks an entry that was not observed (in memory only).  The columns of a data
             frame name the nodes.  Signals that follow each other in time should be in order: what
-            is held out are contiguous blocks.
+            is held out are contiguous blocks.  Time series in epochs, (n_epochs, n_times,
+            n_nodes), are read by :func:`time_series`.
         y : ignored
         groups : array-like (n_signals,), optional
-            Signals of one group are held out together.  Signals in memory only.
+            Signals of one group are held out together; epochs are groups unless others are given.
+            Signals in memory only.
         monitor : callable, optional
             Called with a :class:`~heatgraph.solvers.result.Progress` after every iteration; a
             KeyboardInterrupt from it, or Ctrl-C, ends the fit with the best so far.
         """
+        X, groups = with_epochs(X, groups)
         names = node_names(X)
         sparse = is_large(self.solver, 0)
         if is_dask(X):
@@ -324,7 +328,7 @@ class HeatCovariance(GaussianModelMixin, HiddenScoreMixin, ReportMixin, Empirica
             belongs = fingerprint(self, content, names)
         path = None if content is None else self.checkpoint
         n_jobs = n_threads(self.n_jobs)
-        watched = watch_fit(self.verbose, monitor)
+        watched = watch_fit(self.verbose, monitor, tol=self.tol)
         with kept_in(path, belongs) as keeper, watched as watch, bounded_blas(self.n_features_in_):
             check_range(signals.unit)
             candidates = resolve_candidates(self.candidates, signals.rows, names)

@@ -25,6 +25,7 @@ from heatgraph.estimators.parameters import PENALTY_OF, HeatParameters, n_thread
 from heatgraph.estimators.progress import watch_fit
 from heatgraph.estimators.reporting import ReportMixin
 from heatgraph.estimators.sources import SourceCodes
+from heatgraph.estimators.time_series import with_epochs
 from heatgraph.estimators.validation import (
     check_choice,
     check_number,
@@ -277,15 +278,18 @@ class LearnHeat(HiddenScoreMixin, ReportMixin, TransformerMixin, BaseEstimator):
         X : array-like or data frame (n_signals, n_nodes), of NumPy, pandas or Dask
             NaN marks an entry that was not observed.  The columns of a data frame name the nodes.
             Signals of a Dask collection stay in their chunks, with the workers of the client that
-            is there; the result is that of the same signals in memory.
+            is there; the result is that of the same signals in memory.  Time series in epochs,
+            (n_epochs, n_times, n_nodes), are read by :func:`time_series`.
         y : ignored
         groups : array-like (n_signals,), optional
-            Signals of one group are held out together where parameters are chosen.
+            Signals of one group are held out together where parameters are chosen; epochs are
+            groups unless others are given.
         monitor : callable, optional
             Called with a :class:`~heatgraph.solvers.result.Progress` after every iteration; a
             KeyboardInterrupt from it, or Ctrl-C, ends the fit with the best so far.  (While the
             parameters are still being chosen there is nothing to keep, and it is raised.)
         """
+        X, groups = with_epochs(X, groups)
         with take_in(self, X) as given:
             belongs = {}
             if self.checkpoint is not None:
@@ -303,7 +307,7 @@ class LearnHeat(HiddenScoreMixin, ReportMixin, TransformerMixin, BaseEstimator):
             free = isinstance(self.beta, str)
             threads = bounded_blas(self.n_features_in_, parameters.n_jobs)
             with kept_in(self.checkpoint, belongs) as keeper, threads:
-                with watch_fit(self.verbose, monitor, given.unit * given.unit) as watch:
+                with watch_fit(self.verbose, monitor, given.unit * given.unit, self.tol) as watch:
                     fit = fit_heat(
                         parameters,
                         watch.step,

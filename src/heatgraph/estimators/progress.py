@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -12,6 +13,7 @@ from rich.console import Console
 from rich.progress import (
     BarColumn,
     Progress,
+    SpinnerColumn,
     TaskID,
     TextColumn,
     TimeElapsedColumn,
@@ -24,6 +26,7 @@ from heatgraph.solvers.result import Progress as Step
 __all__ = ["Watch", "progress_bars", "stage", "watch_fit"]
 
 EVERY = 10.0  # seconds between lines, where the output is no terminal
+STEPS = 1000  # parts of a bar over the iterations
 STAGE: ContextVar[str] = ContextVar("stage", default="")
 
 
@@ -46,13 +49,16 @@ class Watch:
 
 
 @contextmanager
-def watch_fit(verbose: int, monitor: Monitor | None, unit: float = 1.0) -> Iterator[Watch]:
+def watch_fit(
+    verbose: int, monitor: Monitor | None, unit: float = 1.0, tol: float | None = None
+) -> Iterator[Watch]:
     """The caller's monitor, and a progress bar on standard error where ``verbose`` asks for one.
 
-    Both see the objective times ``unit``, which puts it back in the units of the caller.  Ctrl-C
-    leaves as the KeyboardInterrupt that it is, whatever it stopped.
+    Both see the objective times ``unit``, which puts it back in the units of the caller.  ``tol``
+    is the residual at which the fit stops, from which the time left is estimated.  Ctrl-C leaves
+    as the KeyboardInterrupt that it is, whatever it stopped.
     """
-    shown = progress_bars() if verbose else nullcontext(Watch(None, None))
+    shown = progress_bars(tol) if verbose else nullcontext(Watch(None, None))
     with _interrupts_named(), shown as bars:
         watchers = [m for m in (bars.step, monitor) if m is not None]
 
@@ -74,51 +80,76 @@ def _interrupts_named() -> Iterator[None]:
 
 
 @contextmanager
-def progress_bars() -> Iterator[Watch]:
+def progress_bars(tol: float | None = None) -> Iterator[Watch]:
     """Two bars: over what is tried, with the time left, and over the iterations of the fit.
 
-    Where standard error is no terminal, a line of the same every ten seconds.
+    Where standard error is no terminal, a line of the same every ten seconds.  Until there is
+    something to report, a bar without an end shows that the fit has begun.
     """
     console = Console(stderr=True)
     if not console.is_terminal:
-        yield _watch(_lines(console))
+        yield _watch(_lines(console), tol)
         return
     columns = (
-        TextColumn("{task.description:<20}"),
-        BarColumn(),
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=20),
         TextColumn("{task.fields[state]}"),
         TimeElapsedColumn(),
         TimeRemainingColumn(compact=True),
     )
     with Progress(*columns, console=console, transient=True) as progress:
         tasks: dict[str, TaskID] = {}
+        begun = progress.add_task(f"{STAGE.get()}preparing", total=None, state="")
 
         def show(name: str, done: int, of: int, state: str) -> None:
+            progress.update(begun, visible=False)
             if name not in tasks:
                 tasks[name] = progress.add_task(name, total=of, state="")
             progress.update(tasks[name], total=of, completed=done, state=state)
 
-        yield _watch(show)
+        yield _watch(show, tol)
 
 
 Show = Callable[[str, int, int, str], None]
 
 
-def _watch(show: Show) -> Watch:
-    prefix = STAGE.get()
+def _watch(show: Show, tol: float | None) -> Watch:
+    prefix, share = STAGE.get(), _ShareDone(tol)
 
     def step(now: Step) -> None:
         show(
             f"{prefix}learning",
-            now.iteration,
-            now.max_iter,
-            f"{now.iteration}/{now.max_iter}  objective {now.objective:.5g}  "
-            f"{now.n_edges} edges  residual {now.residual:.1e}",
+            round(STEPS * share(now)),
+            STEPS,
+            f"step {now.iteration}, {now.n_edges} edges, residual {now.residual:.0e}",
         )
 
     return Watch(
         step, lambda done, of: show(f"{prefix}choosing parameters", done, of, f"{done}/{of}")
     )
+
+
+class _ShareDone:
+    """How much of a fit is done: by the logarithm of the residual, which falls steadily.
+
+    The limit of the iterations counts too, where it will be met first.  The share never falls.
+    """
+
+    def __init__(self, tol: float | None) -> None:
+        self.tol = tol
+        self.first = math.nan
+        self.share = 0.0
+
+    def __call__(self, now: Step) -> float:
+        self.share = max(self.share, now.iteration / max(now.max_iter, 1))
+        if self.tol is not None and now.residual > 0.0:  # False for NaN
+            if math.isnan(self.first):
+                self.first = now.residual
+            if self.first > self.tol > 0.0:
+                way = math.log(self.first / now.residual) / math.log(self.first / self.tol)
+                self.share = max(self.share, min(way, 1.0))
+        return self.share
 
 
 def _lines(console: Console) -> Show:

@@ -51,6 +51,7 @@ def write_report(
     labels: Sequence[Any] | None = None,
     title: str = "A learned graph",
     comparison: Comparison | None = None,
+    warnings: Sequence[str] = (),
 ) -> None:
     """Write a page that shows a model: one file of HTML, which needs no network to open.
 
@@ -79,6 +80,8 @@ def write_report(
     comparison : Comparison, optional
         What :func:`heatgraph.compare` found on the same nodes; the page begins its sections with
         it.
+    warnings : sequence of str
+        What was warned of during the fit; it stands in a banner at the top of the page.
 
     Examples
     --------
@@ -98,7 +101,7 @@ def write_report(
             f"comparison must be of the {content.graph.n_nodes} nodes of the graph, got one of "
             f"{comparison.n_nodes}."
         )
-    page = _page(model, content, title, comparison)
+    page = _page(model, content, title, comparison, warnings)
     with write_atomically(path, "w", newline="\n") as file:
         file.write(page)
 
@@ -112,7 +115,13 @@ def _need_bokeh() -> None:
         ) from None
 
 
-def _page(model: Any, content: Content, title: str, comparison: Comparison | None) -> str:
+def _page(
+    model: Any,
+    content: Content,
+    title: str,
+    comparison: Comparison | None,
+    warnings: Sequence[str],
+) -> str:
     from bokeh.resources import INLINE
 
     library = next(iter(type(INLINE)(mode="inline", components=["bokeh"]).js_raw))
@@ -129,7 +138,7 @@ def _page(model: Any, content: Content, title: str, comparison: Comparison | Non
         style=_part("report.css"),
         lead=text(page_text.lead(model, content)),
         story=paragraphs([told] if (told := page_text.story(content)) else [], "hint"),
-        cautions=paragraphs(page_text.cautions(model, content), "caution"),
+        cautions=paragraphs([*warnings, *page_text.cautions(model, content)], "caution"),
         graph_hint=text(_graph_hint(content)),
         signal_controls=_signal_controls(content),
         matrix_hint=_matrix_hint(content),

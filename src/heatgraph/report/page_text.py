@@ -35,7 +35,21 @@ def lead(model: Any, content: Content) -> str:
     n_signals = int(getattr(model, "n_signals_", 0 if sources is None else len(sources)))
     if n_signals:
         text += f" from {_count(n_signals, 'signal')}"
-    return text + "."
+    return f"{text}. {_prediction(model)}".strip()
+
+
+def _prediction(model: Any) -> str:
+    """How much the model predicts of held-out signals, beside what needs no graph."""
+    comparison, score = getattr(model, "comparison_", None), getattr(model, "held_out_", None)
+    if comparison is not None:
+        known = 1.0 - comparison.missed(comparison.kept)[0], 1.0 - comparison.no_graph
+    elif score is not None:
+        known = score.predicted, score.ledoit_wolf
+    else:
+        return ""
+    told = f"It predicts {known[0]:.1%} of the variance of hidden values"
+    without = f"; a covariance without a graph, {known[1]:.1%}" if np.isfinite(known[1]) else ""
+    return f"{told}{without}."
 
 
 def story(content: Content) -> str:

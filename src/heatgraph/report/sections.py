@@ -100,6 +100,8 @@ def _compared(comparison: ModelComparison) -> str:
     if comparison.is_complete:
         paired = f"{comparison.difference:+.4f}", f"{comparison.difference_error:.4f}"
         rows.append(["difference, signal by signal", *paired, ""])
+    if np.isfinite(comparison.no_graph):
+        rows.append(["no graph (LedoitWolf)", f"{comparison.no_graph:.4f}", "", ""])
     chosen = 0 if comparison.kept == "sparse" else 1
     return table(["model", "missed", "standard error", ""], rows, chosen)
 
