@@ -294,7 +294,10 @@ def fuzz(name: str, seconds: float) -> None:
                 one(damaged(rng.choice(pool), rng))
 
         def mutated(content: bytes, largest: int, seed: int) -> bytes:
-            return damaged(content or pool[0], random.Random(seed))[:largest]
+            chance = random.Random(seed)
+            # What led to new code, or a right file: damage to damage alone is soon all noise.
+            base = content if len(content) > 20 and chance.random() < 0.5 else chance.choice(pool)
+            return damaged(base, chance)[:largest]
 
         corpus = folder / "corpus"
         corpus.mkdir()
