@@ -148,9 +148,9 @@ def score(cell: Cell, data: RealData) -> dict[str, Any]:
     with threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         compile_first(cell.method)
-        start = time.perf_counter()
+        start = time.process_time()  # of the processor: other work on the machine does not count
         fitted = real_methods.fit(cell.method, data.X_train)
-        result: dict[str, Any] = {"seconds": time.perf_counter() - start, "status": fitted.status}
+        result: dict[str, Any] = {"seconds": time.process_time() - start, "status": fitted.status}
         for k, hiding in enumerate(HIDINGS):
             if fitted.predict is not None:
                 rng = np.random.default_rng([cell.seed, 77, k])

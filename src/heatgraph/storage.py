@@ -179,7 +179,6 @@ KINDS = {
             "beta_": float,
             "predicting_alpha_": float,
             "cut_": float,
-            "certificate_": float,
         },
         check=_check_learn_heat,
         compared=True,

@@ -135,15 +135,15 @@ def test_missing_values_are_allowed(run, frame, tmp_path):
         (["--beta", "-1"], "--beta must be"),
         (["--scales", "2.5;4"], "--scales must be numbers separated by commas"),
         (["--scales", "2.5,4", "--n-scales", "3"], "--n-scales says 3"),
-        (["--hold-scales"], "--scales must be given, e.g. --scales 2,4"),
+        (["--hold-scales"], "--scales must be given to be held"),
         (["--atoms", "heavy"], "--atoms must be one of"),
         (["--solver", "magic"], "--solver must be one of"),
-        (["--solver", "paper"], "set --atoms raw (and --penalty l1)"),
+        (["--solver", "paper"], '--atoms must be "raw"'),
         (["--jobs", "0"], "--jobs must be a number of threads"),
         (["--n-edges", "0"], "--n-edges must be"),
         (["--candidates", "nowhere.csv"], "a number of neighbours or a CSV file of pairs"),
         (["--index-column", "nowhere"], "no column 'nowhere'"),
-        (["--decimal", "x"], "decimal mark"),
+        (["--decimal", "x"], "--decimal must be a point or a comma"),
     ],
 )
 def test_bad_options(refused, signals, tmp_path, options, message):

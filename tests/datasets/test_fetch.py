@@ -4,7 +4,6 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from heatgraph.datasets.download import ATTEMPTS
 from heatgraph.datasets.fetch import HOME_VARIABLE, PublicFile, find_file
 
 
@@ -34,59 +33,25 @@ def test_downloads_once_and_keeps(file, server, tmp_path):
     assert path == tmp_path / "set" / "file.txt"
     assert path.read_bytes() == server.content
     assert find_file(file, cache=tmp_path) == path
-    assert server.ranges == [None]
+    assert server.n_requests == 1
     assert entries(tmp_path) == ["file.txt"]
 
 
-def test_goes_on_where_the_connection_was_cut(file, server, tmp_path):
-    server.cut_after = [100_000, 50_000]
-    assert find_file(file, cache=tmp_path).read_bytes() == server.content
-    assert server.ranges == [None, "bytes=100000-", "bytes=150000-"]
-    assert entries(tmp_path) == ["file.txt"]
-
-
-def test_goes_on_at_the_next_call(file, server, tmp_path):
-    server.cut_after = [1000] * ATTEMPTS
-    with pytest.raises(OSError, match="go on where it stopped"):
-        find_file(file, cache=tmp_path)
-    assert not (tmp_path / "set" / "file.txt").exists()
-    assert find_file(file, cache=tmp_path).read_bytes() == server.content
-    assert server.ranges[-1] == f"bytes={1000 * ATTEMPTS}-"
-
-
-def test_starts_over_when_the_file_changed(file, server, tmp_path):
-    server.cut_after = [1000] * ATTEMPTS
-    with pytest.raises(OSError, match="cannot download"):
-        find_file(file, cache=tmp_path)
-    server.content = b"another version\n" * 5000
-    server.etag = '"two"'
-    changed = PublicFile(file.name, file.url, server.sha256)
-    assert find_file(changed, cache=tmp_path).read_bytes() == server.content
-
-
-def test_starts_over_when_the_server_gives_no_version(unsummed, server, tmp_path):
-    server.etag = None
+@pytest.mark.parametrize("kind", ["file", "unsummed"])
+def test_a_connection_that_is_cut_leaves_nothing(kind, server, tmp_path, request):
+    file = request.getfixturevalue(kind)
     server.cut_after = [1000]
-    assert find_file(unsummed, cache=tmp_path).read_bytes() == server.content
-    assert server.ranges == [None, None]
-
-
-def test_a_wrong_part_is_found_out_and_replaced(file, server, tmp_path):
-    server.cut_after = [1000] * ATTEMPTS
-    with pytest.raises(OSError, match="cannot download"):
+    with pytest.raises(OSError, match=r"cannot download .* try again"):
         find_file(file, cache=tmp_path)
-    (part,) = (tmp_path / "set").glob(".*.part")
-    part.write_bytes(b"x" * 2000)
+    assert entries(tmp_path) == []
     assert find_file(file, cache=tmp_path).read_bytes() == server.content
 
 
-def test_a_part_longer_than_the_file_is_thrown_away(file, server, tmp_path):
-    server.cut_after = [1000] * ATTEMPTS
-    with pytest.raises(OSError, match="cannot download"):
+def test_a_file_that_changed_is_told_and_leaves_nothing(file, server, tmp_path):
+    server.content = b"another version\n" * 5000
+    with pytest.raises(ValueError, match=r"not the set/file\.txt expected, and was discarded"):
         find_file(file, cache=tmp_path)
-    (part,) = (tmp_path / "set").glob(".*.part")
-    part.write_bytes(b"x" * (len(server.content) + 5))
-    assert find_file(file, cache=tmp_path).read_bytes() == server.content
+    assert entries(tmp_path) == []
 
 
 def test_wrong_checksum_leaves_nothing(server, tmp_path):
@@ -112,7 +77,7 @@ def test_damage_in_the_cache_is_repaired(file, server, tmp_path):
 def test_failed_repair_leaves_no_half(file, server, tmp_path):
     path = find_file(file, cache=tmp_path)
     path.write_bytes(b"damaged")
-    server.cut_after = [1000] * ATTEMPTS
+    server.cut_after = [1000]
     with pytest.raises(OSError, match="cannot download"):
         find_file(file, cache=tmp_path)
     assert path.read_bytes() == b"damaged"
@@ -131,24 +96,21 @@ def test_no_server_at_all(tmp_path):
         find_file(file, cache=tmp_path)
 
 
-def test_ctrl_c_keeps_the_part(file, server, tmp_path, monkeypatch):
+def test_ctrl_c_leaves_nothing(file, server, tmp_path, monkeypatch):
     import requests
 
     whole = requests.Response.iter_content
 
-    def interrupted(self, size):
-        yield next(iter(whole(self, size)))
+    def interrupted(self, *size, **sizes):
+        yield next(iter(whole(self, *size, **sizes)))
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
         patch.setattr(requests.Response, "iter_content", interrupted)
         with pytest.raises(KeyboardInterrupt):
             find_file(file, cache=tmp_path)
-    (part,) = (tmp_path / "set").glob(".*.part")
-    assert 0 < part.stat().st_size < len(server.content)
+    assert entries(tmp_path) == []
     assert find_file(file, cache=tmp_path).read_bytes() == server.content
-    assert server.ranges[-1] is not None
-    assert entries(tmp_path) == ["file.txt"]
 
 
 def test_a_named_folder_is_read_and_never_completed(file, server, tmp_path, monkeypatch):
@@ -159,7 +121,7 @@ def test_a_named_folder_is_read_and_never_completed(file, server, tmp_path, monk
     assert find_file(file, tmp_path).read_bytes() == b"mine"
     monkeypatch.setenv(HOME_VARIABLE, str(tmp_path))
     assert find_file(file).read_bytes() == b"mine"
-    assert server.ranges == []
+    assert server.n_requests == 0
 
 
 @pytest.mark.parametrize("by", ["data_home", HOME_VARIABLE])
@@ -177,7 +139,6 @@ def test_a_file_has_a_checksum_or_a_check():
 
 
 def test_two_at_once_do_not_disturb_each_other(file, server, tmp_path):
-    server.cut_after = [100_000, 50_000, 70_000]
     with ThreadPoolExecutor(2) as pool:
         found = list(pool.map(lambda _: find_file(file, cache=tmp_path), range(2)))
     assert [path.read_bytes() for path in found] == [server.content] * 2

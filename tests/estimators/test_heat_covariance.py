@@ -60,7 +60,9 @@ def model(signals):
 
 @pytest.fixture(scope="module")
 def two(signals):
-    return HeatCovariance(n_scales=2, **GIVEN).fit(signals)
+    """One scale made these signals."""
+    with pytest.warns(UserWarning, match="n_scales=2, but scales of the fit are equal"):
+        return HeatCovariance(n_scales=2, **GIVEN).fit(signals)
 
 
 def gaps(X, rng, share=0.2):
@@ -110,6 +112,7 @@ class TestContract:
         table = named.edge_statistics()
         assert set(table["source"]) <= set(NAMES)
 
+    @pytest.mark.filterwarnings("ignore:HeatCovariance. n_scales=2")  # one scale made the signals
     def test_set_output(self, frame):
         named = HeatCovariance(n_scales=2, **GIVEN).set_output(transform="pandas").fit(frame)
         out = named.transform(frame)
@@ -295,7 +298,7 @@ class TestInterrupt:
 class TestGaps:
     @pytest.mark.parametrize("intercept", [True, False])
     def test_end_where_the_observed_likelihood_does(self, intercept):
-        """EM against the likelihood of what was observed, maximised by scipy from there."""
+        """The likelihood of what was observed, maximised by scipy from there."""
         rng, n = np.random.default_rng(3), 4
         graph = make_graph("er", n, random_state=2, p=0.7)
         X, _ = make_heat_signals(graph, (1.0,), 150, n_sources=n, noise_std=0.3, random_state=3)
@@ -518,9 +521,18 @@ class TestGraph:
         assert len(own) == model.graph_.n_edges
         assert len(every) == N * (N - 1) // 2
         np.testing.assert_allclose(1.0 - own["p_value"], model.graph_.confidence, atol=1e-6)
-        assert own["weight"].sum() == pytest.approx(N / 2.0)
+        assert every["weight"].sum() == pytest.approx(N / 2.0)
         with pytest.raises(ValueError, match="pairs"):
             model.edge_statistics("some")
+
+    def test_an_edge_that_the_graph_lacks_does_not_bias_the_others(self, truth):
+        X, _ = make_heat_signals(truth, (1.5,), 1500, n_sources=N, noise_std=0.05, random_state=1)
+        few = HeatCovariance(n_edges=truth.n_edges - 2, **GIVEN).fit(X)
+        table = few.edge_statistics("all")
+        w = np.asarray(truth.adjacency()[table["source"], table["target"]]).ravel()
+        assert (table["standard_error"].notna() >= (w > 0.0)).all()
+        z = (table["weight"] - w)[w > 0.0] / table["standard_error"][w > 0.0]
+        assert np.abs(z).max() < 4.0
 
 
 class TestModel:

@@ -983,7 +983,7 @@ PAPER = {"solver": "paper", "atoms": "raw", "scales": (2.0, 4.0), "learn_scales"
         ({"scales": ("a", "b")}, "scales must be a sequence of finite numbers >= 0, got"),
         ({"scales": ()}, "scales must be a sequence of finite numbers >= 0, got"),
         ({"scales": 2.0}, "scales must be a sequence of finite numbers >= 0, got"),
-        ({"learn_scales": False}, "learn_scales=False.*scales must be given, e.g. scales="),
+        ({"learn_scales": False}, "scales must be given to be held .learn_scales=False."),
         ({"learn_scales": False, "n_scales": "auto"}, "learn_scales=False.*must be given"),
         ({"atoms": "loud"}, "atoms must be one of 'raw', 'unit', got 'loud'"),
         (
@@ -997,7 +997,7 @@ PAPER = {"solver": "paper", "atoms": "raw", "scales": (2.0, 4.0), "learn_scales"
             {"init": Graph([(2, 3)], [1.0]), "candidates": [(0, 1)]},
             "init: no edge of the graph is among the candidates",
         ),
-        ({"solver": "paper"}, 'solver="paper" has the paper.s penalty only; set atoms="raw"'),
+        ({"solver": "paper"}, 'atoms must be "raw", and penalty "l1", where solver is "paper"'),
         ({**PAPER, "penalty": "log"}, 'solver="paper".*and penalty="l1"'),
         ({"n_edges": 0}, "n_edges must be an integer >= 1, got 0"),
         ({"n_edges": 2.5}, "n_edges must be an integer >= 1, got 2.5"),

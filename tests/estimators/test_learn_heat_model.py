@@ -264,14 +264,18 @@ class TestPositive:
         assert model.transform(X).min() >= 0.0
 
 
+@pytest.mark.parametrize(
+    ("name", "solver"),
+    [("fit_intercept", "sparse"), ("fit_intercept", "paper"), ("positive", "paper")],
+)
+def test_other_solvers_refuse(signals, name, solver):
+    settings = {**RAW, "solver": solver, name: True}
+    with pytest.raises(ValueError, match=rf'{name}=True needs solver="dense".*{name}=False'):
+        LearnHeat(**settings).fit(signals)
+
+
 @pytest.mark.parametrize("name", ["fit_intercept", "positive"])
 class TestRefuses:
-    @pytest.mark.parametrize("solver", ["sparse", "paper"])
-    def test_other_solvers(self, signals, name, solver):
-        settings = {**RAW, "solver": solver, name: True}
-        with pytest.raises(ValueError, match=rf'{name}=True needs solver="dense".*{name}=False'):
-            LearnHeat(**settings).fit(signals)
-
     def test_signals_elsewhere(self, signals, name):
         array = pytest.importorskip("dask.array")
         with pytest.raises(ValueError, match=rf"{name}=True needs the signals in memory.*compute"):

@@ -9,9 +9,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from heatgraph.cli.console import Voice
+from heatgraph.cli.console import Voice, counted
 from heatgraph.cli.tables import TableOptions, label_column
-from heatgraph.cli.wording import counted
 from heatgraph.distributed.local import local_cluster
 from heatgraph.distributed.parquet import ParquetSignals, read_parquet
 
@@ -31,6 +30,8 @@ class ClusterTable:
     notes: tuple[str, ...]
     labels: None = None
     values: None = None
+    coordinates: None = None
+    warnings: tuple[str, ...] = ()
 
     @property
     def n_nodes(self) -> int:
@@ -93,34 +94,34 @@ def read_parts(paths: Sequence[Path], options: TableOptions) -> ClusterTable:
     other = [file for file in files if Path(file).suffix.lower() not in PARQUET]
     if other:
         raise ValueError(f"{other[0]}: several files of signals have to be Parquet")
-    label = options.index_column
-    notes: list[str] = []
-    if label is None:
-        label, notes = _label(Path(files[0]), options)
-    frame = read_parquet(files, () if label in (None, "none") else (str(label),))
+    labels, notes = options.index_column, list[str]()
+    if labels is None:
+        labels, notes = _labels(Path(files[0]), options)
+    frame = read_parquet(files, () if tuple(labels) == ("none",) else labels)
     many = f"{counted(len(files), 'Parquet file')} on {counted(len(frame.columns), 'node')}"
     return ClusterTable(frame, frame.columns, (*notes, f"signals of {many}, read by Dask"))
 
 
-def _label(path: Path, options: TableOptions) -> tuple[str | None, list[str]]:
+def _labels(path: Path, options: TableOptions) -> tuple[Sequence[str], list[str]]:
     """The first column of a file where its name and its first rows say that it holds labels."""
     try:
         from pyarrow import ArrowInvalid
         from pyarrow.parquet import ParquetFile
     except ImportError:
-        return None, []  # which the reader says better
+        return (), []  # which the reader says better
     try:
         with ParquetFile(path) as file:
             names = file.schema_arrow.names
             index = (file.schema_arrow.pandas_metadata or {}).get("index_columns", [])
             if not names or names[0] in index:
-                return None, []
+                return (), []
             batch = next(file.iter_batches(FIRST_ROWS, columns=names[:1]), None)
     except (OSError, ArrowInvalid):
-        return None, []
+        return (), []
     cells = [] if batch is None else batch.column(0).to_pylist()
     side = ["" if cell is None else str(cell) for cell in cells]
-    return label_column(path, names, side, options)
+    label, notes = label_column(path, names, side, options)
+    return (() if label is None else (label,)), notes
 
 
 def _files(path: Path) -> list[str]:

@@ -18,13 +18,14 @@ from heatgraph.cli.options import (
     Header,
     IndexColumn,
     JsonFlag,
+    MissingValues,
     QuietFlag,
+    Thousands,
     Transpose,
 )
 from heatgraph.cli.report import read_coordinates
 from heatgraph.cli.result_folder import REPORT, listed, page_written, result_folder
 from heatgraph.cli.tables import SignalTable, TableOptions, read_pairs, read_signals
-from heatgraph.cli.wording import errors_as_options
 from heatgraph.comparison import Comparison
 from heatgraph.comparison import compare as compare_methods
 from heatgraph.comparison.methods import METHODS, chosen_methods
@@ -59,9 +60,11 @@ def compare(
         bool, typer.Option(help="Write report.html, a page to look at the comparison in.")
     ] = True,
     index_column: IndexColumn = None,
-    transpose: Transpose = False,
+    transpose: Transpose = None,
     header: Header = None,
-    decimal: Decimal = ".",
+    decimal: Decimal = None,
+    thousands: Thousands = None,
+    missing: MissingValues = None,
     force: ForceFlag = False,
     json: JsonFlag = False,
     quiet: QuietFlag = False,
@@ -78,17 +81,16 @@ def compare(
         if jobs == 0:
             raise ValueError("--jobs must be a number of fits, or -1 for all, got 0")
         chosen = None if methods is None else [name.strip() for name in methods.split(",")]
-        with errors_as_options():
-            chosen_methods(chosen, truth is not None)
-            check_number("cv", cv, minimum=2, integer=True)
-        table = read_signals(signals, TableOptions(index_column, transpose, header, decimal))
+        chosen_methods(chosen, truth is not None)
+        check_number("cv", cv, minimum=2, integer=True)
+        options = TableOptions(index_column, transpose, header, decimal, thousands, missing)
+        table = read_signals(signals, options)
         known = None if truth is None else _known_graph(truth, table)
         voice.note("; ".join(table.notes) + ".")
         with result_folder(output, force) as folder:
-            with errors_as_options():
-                found = compare_methods(
-                    table.frame, chosen, known, cv, seed, jobs, int(voice.shows_progress)
-                )
+            found = compare_methods(
+                table.frame, chosen, known, cv, seed, jobs, int(voice.shows_progress)
+            )
             places = None if coordinates is None else read_coordinates(coordinates)
             _write(folder, found, places)
             if report and found.graphs:

@@ -6,7 +6,7 @@ import glob
 import json
 import math
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,7 +18,10 @@ from rich.table import Table
 from rich.text import Text
 from sklearn.exceptions import ConvergenceWarning
 
-__all__ = ["Voice", "columns", "errors_reported"]
+from heatgraph.cli.options import option_of
+from heatgraph.errors import ParameterError
+
+__all__ = ["Voice", "columns", "counted", "errors_reported"]
 
 ERROR, INTERRUPTED = 2, 130
 ERRORS = (ValueError, OSError, ImportError, MemoryError)  # that the user can mend
@@ -63,7 +66,7 @@ class Voice:
         return not self.quiet and Console(stderr=True).is_terminal
 
     @contextmanager
-    def warnings_told(self, worded: Callable[[str], str] = str) -> Iterator[None]:
+    def warnings_told(self) -> Iterator[None]:
         """Warnings as one line each.  Not converging is left out: the summary has it."""
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
@@ -71,7 +74,12 @@ class Voice:
             yield
         for warning in caught:
             if not issubclass(warning.category, (ConvergenceWarning, PendingDeprecationWarning)):
-                self.warning(worded(str(warning.message)))
+                self.warning(str(warning.message))
+
+
+def counted(n: int, thing: str) -> str:
+    """So many of a thing, in the singular or the plural."""
+    return f"{n} {thing}" if n == 1 else f"{n} {thing}s"
 
 
 def _console(stderr: bool = False) -> Console:
@@ -138,6 +146,8 @@ def _left(checkpoint: Path) -> bool:
 
 
 def _message(error: BaseException) -> str:
+    if isinstance(error, ParameterError):
+        return error.told_as(option_of(error.parameter))
     if isinstance(error, OSError) and error.filename is not None and error.strerror:
         return f"{error.filename}: {error.strerror}"
     return " ".join([str(error) or type(error).__name__, *getattr(error, "__notes__", ())])

@@ -1,25 +1,29 @@
-"""Rows and numbers of a file of text whose columns are separated by some mark."""
+"""The cells of a file of text, and the numbers that they stand for."""
 
 from __future__ import annotations
 
 import csv
 import gzip
 import io
+import re
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
 import numpy as np
+from numpy.typing import NDArray
 
 __all__ = [
     "DELIMITERS",
     "SAVE_AS_UTF8",
-    "delimiter_of",
-    "has_header",
+    "Cells",
+    "NumberFormat",
+    "guess_format",
     "is_number",
-    "number_reader",
-    "rows_of",
+    "read_cells",
+    "to_numbers",
 ]
 
 DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs"}
@@ -30,29 +34,79 @@ SAVE_AS_UTF8 = (
     'save it as "CSV UTF-8" in the spreadsheet, or convert it, such as by '
     "iconv -f latin1 -t utf-8 OLD > NEW"
 )
+ROWS_LOOKED_AT = 1000  # for the guess of the decimal mark
+SPACES = " \u00a0\u202f'"  # that separate thousands, besides commas and points
+GROUPED = {
+    mark: re.compile(rf"[-+]?[1-9]\d{{0,2}}(?:{re.escape(mark)}\d{{3}})+(?:[.,]\d+)?")
+    for mark in (",", ".", *SPACES)
+}
+NUMERIC = re.compile(rf"[-+]?(?:\d+|[1-9]\d{{0,2}}(?:[.,{SPACES}]\d{{3}})+)(?:[.,]\d+)?")
 
 
-def delimiter_of(path: Path) -> str:
-    """The one that makes most fields of the first line."""
-    # Not strictly: a quoted name ends before a delimiter, which it may not be.
-    counts = {d: len(next(rows_of(path, d, strict=False), (0, []))[1]) for d in DELIMITERS}
-    return max(counts, key=lambda d: counts[d])
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """The rows of a file that are not blank, as text, all of one length, and their lines."""
+
+    rows: list[list[str]]
+    lines: list[int]
+    delimiter: str
 
 
-def rows_of(path: Path, delimiter: str, strict: bool = True) -> Iterator[tuple[int, list[str]]]:
-    """The rows that are not blank, with their line numbers."""
+@dataclass(frozen=True)
+class NumberFormat:
+    """How numbers are written; ``thousands`` is empty where nothing separates thousands."""
+
+    decimal: str = "."
+    thousands: str = ""
+
+    def number(self, text: str) -> float:
+        """The number that a cell stands for, NaN if it stands for a missing one."""
+        text = text.strip()
+        if text.lower() in MISSING:
+            return np.nan
+        if "_" in text:  # Python reads 2017_07 as a number
+            raise ValueError(text)
+        if self.thousands and GROUPED[self.thousands].fullmatch(text):
+            text = text.replace(self.thousands, "")
+        return float(text.replace(",", ".") if self.decimal == "," else text)
+
+
+def read_cells(path: Path) -> Cells:
+    """Read a file whose columns are separated by commas, semicolons or tabs.
+
+    The separator is the one that makes most fields of the first line.
+    """
+    found = {mark: len(_rows(path, mark, first_only=True).rows[0]) for mark in DELIMITERS}
+    delimiter = max(found, key=lambda mark: found[mark])
+    cells = _rows(path, delimiter)
+    width = len(cells.rows[0])
+    for row, line in zip(cells.rows, cells.lines, strict=True):
+        if len(row) != width:
+            raise ValueError(f"{path}, line {line}: {len(row)} fields, the first line has {width}")
+    return cells
+
+
+def _rows(path: Path, delimiter: str, *, first_only: bool = False) -> Cells:
+    rows, lines = [], []
     with _opened(path) as file:
-        reader = csv.reader(file, delimiter=delimiter, strict=strict)
+        # A quoted name need not end before a separator that is only tried.
+        reader = csv.reader(file, delimiter=delimiter, strict=not first_only)
         try:
             for row in reader:
                 if any(cell.strip() for cell in row):
-                    yield reader.line_num, row
+                    rows.append(row)
+                    lines.append(reader.line_num)
+                    if first_only:
+                        break
         except UnicodeDecodeError as error:
             raise ValueError(f"{path} is not UTF-8 text; {SAVE_AS_UTF8}") from error
         except csv.Error as error:
             raise ValueError(f"{path}, line {reader.line_num}: not CSV ({error})") from error
         except (gzip.BadGzipFile, zlib.error, EOFError) as error:
             raise ValueError(f"{path} is not a whole file of gzip ({error})") from error
+    if not rows:
+        raise ValueError(f"{path} is empty")
+    return Cells(rows, lines, delimiter)
 
 
 class _Unpacked(gzip.GzipFile):
@@ -80,38 +134,93 @@ def _opened(path: Path) -> IO[str]:
     return open(path, encoding="utf-8-sig", newline="")
 
 
-def number_reader(delimiter: str, decimal: str) -> Callable[[str], float]:
-    """From text to a number; what stands for a missing value is NaN."""
-    if decimal not in (".", ","):
-        raise ValueError(f"the decimal mark must be '.' or ',', got {decimal!r}")
-    if decimal == delimiter:
-        raise ValueError("the decimal mark is a comma, and so is what separates the columns")
-
-    def number(text: str) -> float:
-        if "_" in text:  # Python reads 2017_07 as a number
-            raise ValueError
-        try:
-            return float(text.replace(",", ".") if decimal == "," else text)
-        except ValueError:
-            if text.strip().lower() in MISSING:
-                return np.nan
-            raise
-
-    return number
-
-
-def is_number(text: str, number: Callable[[str], float]) -> bool:
-    """Whether it is one, or stands for a missing one."""
+def is_number(text: str, written: NumberFormat) -> bool:
+    """Whether a cell is a number, or stands for a missing one."""
     try:
-        number(text)
+        written.number(text)
     except ValueError:
         return False
     return True
 
 
-def has_header(first: Sequence[str], number: Callable[[str], float]) -> bool:
-    """Names, unless all are numbers that no one would name nodes by."""
-    cells = [cell.strip() for cell in first]
-    if not all(cell and is_number(cell, number) for cell in cells):
-        return True
-    return all(cell.isdecimal() for cell in cells) and len(set(cells)) == len(cells)
+def to_numbers(
+    cells: Sequence[str], written: NumberFormat
+) -> tuple[NDArray[np.float64], list[int]]:
+    """The numbers of a column, NaN where there is none, and the places of cells that are text."""
+    values, text = np.full(len(cells), np.nan), []
+    for k, cell in enumerate(cells):
+        try:
+            values[k] = written.number(cell)
+        except ValueError:
+            text.append(k)
+    return values, text
+
+
+def guess_format(
+    path: Path, cells: Cells, decimal: str | None, thousands: str | None
+) -> tuple[NumberFormat, list[str]]:
+    """How the numbers of a file are written, and what to tell of it.
+
+    What the user says is not guessed.  A comma in a number is a decimal mark unless every comma is
+    followed by groups of three digits; where that leaves both readings open, the user is asked.
+    """
+    for option, mark in (("--decimal", decimal), ("--thousands", thousands)):
+        if mark is not None and mark not in (GROUPED if option == "--thousands" else (".", ",")):
+            raise ValueError(f"{option} must be a point or a comma, got {mark!r}")
+    if decimal is not None and decimal == thousands:
+        raise ValueError(f"--decimal and --thousands cannot both be {decimal!r}")
+    if decimal == cells.delimiter:
+        raise ValueError(
+            f"{path}: --decimal says that commas mark decimals, but they separate the columns"
+        )
+    numbers = [
+        cell.strip()
+        for row in cells.rows[:ROWS_LOOKED_AT]
+        for cell in row
+        if NUMERIC.fullmatch(cell.strip())
+    ]
+    if decimal is None:
+        decimal = _decimal_mark(path, numbers, cells.delimiter, thousands)
+    if thousands is None:
+        thousands = _thousands_mark(numbers, decimal)
+    return NumberFormat(decimal, thousands), _told(numbers, decimal, thousands)
+
+
+def _decimal_mark(path: Path, numbers: Sequence[str], delimiter: str, thousands: str | None) -> str:
+    with_comma = [text for text in numbers if "," in text]
+    if thousands == "." or any(text.count(".") > 1 for text in numbers):  # "1.234.567"
+        return ","
+    if not with_comma or thousands == ",":
+        return "."
+    if any(not GROUPED[","].fullmatch(text) for text in with_comma):
+        # "1,5", or "1.234,5"; a point beside it that is no separator of thousands decides.
+        points = [text for text in numbers if "." in text and not GROUPED["."].fullmatch(text)]
+        return "." if points else ","
+    certain = any("." in text for text in numbers) or any(text.count(",") > 1 for text in numbers)
+    if certain or delimiter == ",":
+        return "."
+    whole, part = with_comma[0].split(",")
+    raise ValueError(
+        f"{path}: {with_comma[0]!r} may be {whole}{part} or {whole}.{part}; say --thousands , or "
+        "--decimal ,"
+    )
+
+
+def _thousands_mark(numbers: Sequence[str], decimal: str) -> str:
+    for mark in (",", ".", *SPACES):
+        with_mark = [text for text in numbers if mark in text]
+        if mark != decimal and with_mark:
+            grouped = all(GROUPED[mark].fullmatch(text) for text in with_mark)
+            return mark if grouped else ""
+    return ""
+
+
+def _told(numbers: Sequence[str], decimal: str, thousands: str) -> list[str]:
+    told = []
+    written = NumberFormat(decimal, thousands)
+    usual = "" if decimal == "." else decimal
+    for mark, what in ((usual, "marks decimals"), (thousands, "separates thousands")):
+        seen = next((text for text in numbers if mark and mark in text), None)
+        if seen is not None:
+            told.append(f"{mark!r} {what} ({seen!r} is read as {written.number(seen):.10g})")
+    return told

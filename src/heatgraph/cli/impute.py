@@ -9,7 +9,7 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from heatgraph.cli.console import Voice, errors_reported
+from heatgraph.cli.console import Voice, counted, errors_reported
 from heatgraph.cli.options import (
     DebugFlag,
     Decimal,
@@ -17,15 +17,16 @@ from heatgraph.cli.options import (
     Header,
     IndexColumn,
     JsonFlag,
+    MissingValues,
     ModelFile,
     QuietFlag,
+    Thousands,
     Transpose,
 )
 from heatgraph.cli.result_folder import parents_made
 from heatgraph.cli.sources import HeatModel, heat_model, signals_for
 from heatgraph.cli.table_format import check_output
 from heatgraph.cli.tables import TableOptions
-from heatgraph.cli.wording import counted
 from heatgraph.estimators import HeatCovariance
 
 __all__ = ["impute"]
@@ -52,9 +53,11 @@ def impute(
         ),
     ] = None,
     index_column: IndexColumn = None,
-    transpose: Transpose = False,
+    transpose: Transpose = None,
     header: Header = None,
-    decimal: Decimal = ".",
+    decimal: Decimal = None,
+    thousands: Thousands = None,
+    missing: MissingValues = None,
     force: ForceFlag = False,
     json: JsonFlag = False,
     quiet: QuietFlag = False,
@@ -72,7 +75,11 @@ def impute(
         model = heat_model(model_file)
         if std is not None:
             _check_std(std, output, force, model)
-        table = signals_for(model, signals, TableOptions(index_column, transpose, header, decimal))
+        table = signals_for(
+            model,
+            signals,
+            TableOptions(index_column, transpose, header, decimal, thousands, missing),
+        )
         voice.note("; ".join(table.notes) + ".")
         frame = table.frame if hasattr(model, "feature_names_in_") else table.values
         seen = np.asarray(~np.isnan(table.values).all(axis=1))

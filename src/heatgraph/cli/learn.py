@@ -8,21 +8,27 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
+import pandas as pd
 import typer
 from joblib import effective_n_jobs
+from numpy.typing import NDArray
 
 from heatgraph.cli.cluster import ClusterTable, asks_for_cluster, cluster, need_dask, read_parts
-from heatgraph.cli.console import INTERRUPTED, Voice, errors_reported
+from heatgraph.cli.console import INTERRUPTED, Voice, counted, errors_reported
 from heatgraph.cli.options import (
+    Coordinates,
     DebugFlag,
     Decimal,
     ForceFlag,
     Header,
     IndexColumn,
     JsonFlag,
+    MissingValues,
     QuietFlag,
+    Thousands,
     Transpose,
 )
+from heatgraph.cli.report import read_coordinates
 from heatgraph.cli.result_folder import (
     REPORT,
     edge_table,
@@ -47,9 +53,10 @@ from heatgraph.cli.task import (
     read_n_scales,
     read_scales,
 )
-from heatgraph.cli.wording import as_options, counted, errors_as_options
 from heatgraph.estimators import HeatCovariance, LearnHeat, ModelComparison
 from heatgraph.estimators.choosing_model import MODELS
+from heatgraph.graph import Graph
+from heatgraph.report.node_positions import place
 from heatgraph.solvers.result import Status
 
 __all__ = ["fit", "learn", "summary_of"]
@@ -149,13 +156,16 @@ def learn(
     scheduler: Annotated[
         str | None, typer.Option(help="Address of a Dask scheduler, whose workers do the work.")
     ] = None,
+    coordinates: Coordinates = None,
     report: Annotated[
         bool, typer.Option(help="Write report.html, a page to look at the result in.")
     ] = True,
     index_column: IndexColumn = None,
-    transpose: Transpose = False,
+    transpose: Transpose = None,
     header: Header = None,
-    decimal: Decimal = ".",
+    decimal: Decimal = None,
+    thousands: Thousands = None,
+    missing: MissingValues = None,
     force: ForceFlag = False,
     json: JsonFlag = False,
     quiet: QuietFlag = False,
@@ -196,22 +206,26 @@ def learn(
                 "random_state": seed,
             },
         )
-        options = TableOptions(index_column, transpose, header, decimal)
+        options = TableOptions(index_column, transpose, header, decimal, thousands, missing)
         with (
             result_folder(output, force) as folder,
             signals_of(signals, options, scheduler, jobs, method, voice) as table,
         ):
             voice.note("; ".join([*table.notes, *task.notes]) + ".")
+            for doubt in table.warnings:
+                voice.warning(doubt)
             _check_complete(method, table)
             task = task.with_candidates(_candidates(candidates, table))
+            places = table.coordinates if coordinates is None else read_coordinates(coordinates)
+            xy = _checked_places(places, table)  # before the fit, which may take long
             going_on = [path for path in task.checkpoints if path.exists()]
             if going_on:
                 voice.note(f"Going on from {', '.join(map(str, going_on))}.")
             fitted = fit(task, table, voice)
-            write_fit(folder, fitted, table, voice)
+            write_fit(folder, fitted, table, voice, xy)
             if report and isinstance(table, SignalTable):
                 title = f"The graph learned from {signals[0].name}"
-                write_page(folder, fitted, table, voice, title=title)
+                write_page(folder, fitted, table, voice, places, title)
             files = " ".join(map(str, signals))
             summary = {"command": "learn", "signals_file": files, **summary_of(fitted, table)}
             summary["warnings"] = voice.warnings
@@ -250,7 +264,7 @@ def signals_of(
 
 def fit(task: Task, table: SignalTable | ClusterTable, voice: Voice) -> Any:
     """Fit with a bar; Ctrl-C ends it with the best so far."""
-    with voice.warnings_told(as_options), errors_as_options():
+    with voice.warnings_told():
         fitted = task.fit(table.frame, int(voice.shows_progress))
     fitted.verbose = 0
     return fitted
@@ -339,7 +353,7 @@ def human(model: Any, table: SignalTable | ClusterTable) -> list[Any]:
         edge_table(facts["strongest_edges"][:5]),
         *([f"Parameters: {', '.join(chosen)}."] if chosen else []),
         f"Status: {facts['status']} after {counted(facts['n_iter'], 'iteration')}, residual "
-        f"{facts['residual']:.1e}. {as_options(facts['advice'])}",
+        f"{facts['residual']:.1e}. {facts['advice']}",
     ]
 
 
@@ -401,6 +415,16 @@ def where(output: Path, table: SignalTable | ClusterTable) -> list[str]:
     )
     page = output / REPORT
     return [*lines, f"Open in a browser: {page.resolve().as_uri()}"] if page.exists() else lines
+
+
+def _checked_places(
+    places: pd.DataFrame | None, table: SignalTable | ClusterTable
+) -> NDArray[np.float64] | None:
+    """The coordinates of the nodes in their order, or None where none are known."""
+    if places is None:
+        return None
+    nodes = Graph(np.empty((0, 2)), [], n_nodes=table.n_nodes, names=table.names)
+    return place(nodes, places, outlines=()).xy
 
 
 def _check_complete(method: str, table: SignalTable | ClusterTable) -> None:

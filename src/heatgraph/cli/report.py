@@ -11,14 +11,17 @@ import typer
 from heatgraph.cli.console import Voice, errors_reported
 from heatgraph.cli.csv_reader import SAVE_AS_UTF8
 from heatgraph.cli.options import (
+    Coordinates,
     DebugFlag,
     Decimal,
     ForceFlag,
     Header,
     IndexColumn,
     JsonFlag,
+    MissingValues,
     ModelFile,
     QuietFlag,
+    Thousands,
     Transpose,
 )
 from heatgraph.cli.result_folder import model_path, parents_made
@@ -38,17 +41,14 @@ def report(
     output: Annotated[Path, typer.Option("--output", "-o", help="The .html file.")] = Path(
         "report.html"
     ),
-    coordinates: Annotated[
-        Path | None,
-        typer.Option(
-            help="CSV file with one row per node: its name, and longitude and latitude, or x and y."
-        ),
-    ] = None,
+    coordinates: Coordinates = None,
     title: Annotated[str, typer.Option(help="Heading of the page.")] = "A learned graph",
     index_column: IndexColumn = None,
-    transpose: Transpose = False,
+    transpose: Transpose = None,
     header: Header = None,
-    decimal: Decimal = ".",
+    decimal: Decimal = None,
+    thousands: Thousands = None,
+    missing: MissingValues = None,
     force: ForceFlag = False,
     json: JsonFlag = False,
     quiet: QuietFlag = False,
@@ -67,7 +67,7 @@ def report(
         model = load_model(model_path(model_file))
         shown: dict[str, Any] = {}
         if signals is not None:
-            options = TableOptions(index_column, transpose, header, decimal)
+            options = TableOptions(index_column, transpose, header, decimal, thousands, missing)
             table = signals_for(model, signals, options)
             voice.note("; ".join(table.notes) + ".")
             named = hasattr(model, "feature_names_in_")

@@ -23,7 +23,6 @@ from rich.progress import (
 
 from heatgraph.cli.console import ERROR, INTERRUPTED, Voice, columns, errors_reported
 from heatgraph.cli.options import DebugFlag, ForceFlag, JsonFlag, QuietFlag
-from heatgraph.cli.wording import errors_as_options
 from heatgraph.datasets.fetch import HOME_VARIABLE
 from heatgraph.experiments import (
     EXPERIMENTS,
@@ -99,19 +98,18 @@ def reproduce(
         if output is None:
             raise ValueError("--output must name a folder for the results")
         _check_home(data_home)
-        with errors_as_options():
-            settings = Settings(
-                seed=seed,
-                quick=quick,
-                instances=instances,
-                no_truth_instances=no_truth_instances,
-                readings=Readings(rbf, noise, ba),
-                n_jobs=jobs,
-                backend=backend,
-                scheduler=scheduler,
-                data_home=data_home,
-                cache=output / CELLS if cache is None else cache,
-            )
+        settings = Settings(
+            seed=seed,
+            quick=quick,
+            instances=instances,
+            no_truth_instances=no_truth_instances,
+            readings=Readings(rbf, noise, ba),
+            n_jobs=jobs,
+            backend=backend,
+            scheduler=scheduler,
+            data_home=data_home,
+            cache=output / CELLS if cache is None else cache,
+        )
         _check_replacing(experiments, output, settings, force)
         try:
             output.mkdir(parents=True, exist_ok=True)

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from heatgraph.cli.console import Voice, columns, errors_reported
+from heatgraph.cli.console import Voice, columns, counted, errors_reported
 from heatgraph.cli.options import (
     DebugFlag,
     Decimal,
@@ -17,8 +17,10 @@ from heatgraph.cli.options import (
     Header,
     IndexColumn,
     JsonFlag,
+    MissingValues,
     ModelFile,
     QuietFlag,
+    Thousands,
     Transpose,
 )
 from heatgraph.cli.result_folder import (
@@ -34,7 +36,6 @@ from heatgraph.cli.result_folder import (
 from heatgraph.cli.table_format import NPY, PARQUET, TEXT, kind_of
 from heatgraph.cli.tables import SignalTable, TableOptions, read_signals
 from heatgraph.cli.task import model_of
-from heatgraph.cli.wording import counted
 from heatgraph.estimators import HeatCovariance, LearnHeat, SourceCodes
 from heatgraph.plotting import plot_sources
 from heatgraph.storage import load_model
@@ -56,9 +57,11 @@ def sources(
     ] = None,
     top: Annotated[int, typer.Option(min=1, help="Sources of a signal to show.")] = 3,
     index_column: IndexColumn = None,
-    transpose: Transpose = False,
+    transpose: Transpose = None,
     header: Header = None,
-    decimal: Decimal = ".",
+    decimal: Decimal = None,
+    thousands: Thousands = None,
+    missing: MissingValues = None,
     force: ForceFlag = False,
     json: JsonFlag = False,
     quiet: QuietFlag = False,
@@ -78,7 +81,7 @@ def sources(
                 f"{kind_of(output)}, got {output}"
             )
         model = heat_model(model_file)
-        options = TableOptions(index_column, transpose, header, decimal)
+        options = TableOptions(index_column, transpose, header, decimal, thousands, missing)
         table = signals_for(model, signals, options)
         voice.note("; ".join(table.notes) + ".")
         if output is not None and output.suffix.lower() == ".csv":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -44,16 +44,22 @@ def check_output(path: Path, force: bool) -> None:
 class Origin:
     """What a file has beside the values of its signals.
 
-    ``names`` are those of its columns of values, ``index`` is what labels its rows, in the column
-    ``at``, or beside the columns where ``at`` is None.
+    ``names`` are those of its columns of values.  ``beside`` are the columns that label its rows:
+    the place, the name and the cells of each; ``index`` is the index of a data frame.
     """
 
     names: tuple[str, ...] | None = None
     index: Any = None
-    at: int | None = None
+    beside: tuple[tuple[int, str | None, Any], ...] = ()
     transposed: bool = False
     delimiter: str = ","
     decimal: str = "."
+
+    def with_rows(self, rows: list[int]) -> Origin:
+        """The same with some of its rows."""
+        beside = tuple((at, name, pd.Series(cells).iloc[rows]) for at, name, cells in self.beside)
+        index = None if self.index is None else self.index[rows]
+        return replace(self, beside=beside, index=index)
 
     def write(self, path: Path, signals: NDArray[np.float64]) -> None:
         """Write a table of this shape, with other values (n_signals, n_nodes)."""
@@ -80,7 +86,7 @@ class Origin:
             sep="\t" if kind.startswith(".tsv") else delimiter,
             decimal=self.decimal,
             header=self.names is not None,
-            index=self.index is not None and self.at is None,
+            index=self.index is not None,
         )
         return text
 
@@ -97,13 +103,7 @@ class Origin:
         # Nodes without names are counted from 0, as everywhere else.
         names = self.names or tuple(map(str, range(values.shape[1])))
         frame = pd.DataFrame(values, columns=list(names))
-        if self.index is None:
-            return frame
-        if self.at is None:
-            return frame.set_axis(self.index, axis=0)
-        labels = pd.Series(self.index).reset_index(drop=True)
-        name = "node" if self.transposed else "signal"
-        if self.names is not None:
-            name = self.index.name
-        frame.insert(self.at, name, labels, allow_duplicates=True)
-        return frame
+        for at, name, cells in self.beside:
+            title = ("node" if self.transposed else "signal") if name is None else name
+            frame.insert(at, title, pd.Series(cells).to_numpy(), allow_duplicates=True)
+        return frame if self.index is None else frame.set_axis(self.index, axis=0)

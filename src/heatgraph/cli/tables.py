@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shlex
-from array import array
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,53 +14,59 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from heatgraph.cli.console import counted
 from heatgraph.cli.csv_reader import (
     DELIMITERS,
     UNPACKED_AT_LEAST,
     UNPACKED_TIMES,
-    delimiter_of,
-    has_header,
+    NumberFormat,
+    guess_format,
     is_number,
-    number_reader,
-    rows_of,
+    read_cells,
+    to_numbers,
 )
+from heatgraph.cli.gaps import constant_columns, gaps_marked
 from heatgraph.cli.table_format import TEXT, Origin, kind_of
-from heatgraph.cli.wording import counted
+from heatgraph.cli.table_layout import (
+    LABEL_NAME,
+    Columns,
+    Layout,
+    ask_about_clocks,
+    coordinate_pair,
+    layout_of,
+)
 from heatgraph.files import read_array
 from heatgraph.graph.storage import NOT_XML
 
 __all__ = ["SignalTable", "TableOptions", "label_column", "read_pairs", "read_signals"]
 
-INDEX_NAME = re.compile(
-    r"|id|ids|index|idx|time|timestamp|date|datetime|year|month|day|hour|signal|sample|row"
-    r"|node|nodes|name|names|unnamed: 0|.*[_ ](id|time|date|at)",
-    re.IGNORECASE,
-)
-
-
-TICKS = 5  # steps of one size that are no chance
-EVEN = 1e-6  # of a step, relatively: what rounding of times in a file may leave
+FEW_UNITS = 3  # rows that a table must have for a second line of text to be one of names
 
 
 @dataclass(frozen=True)
 class TableOptions:
     """How the user wants a table read; None leaves it to the content.
 
-    ``index_column`` is a name, or "none"; ``nodes`` are the columns that a model knows.
+    ``index_column`` are names, or ("none",); ``missing`` are values that stand for a gap, or
+    ("none",); ``nodes`` are the columns that a model knows.
     """
 
-    index_column: str | None = None
-    transpose: bool = False
+    index_column: Sequence[str] | None = None
+    transpose: bool | None = None
     header: bool | None = None
-    decimal: str = "."
+    decimal: str | None = None
+    thousands: str | None = None
+    missing: Sequence[str] | None = None
     nodes: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class SignalTable:
-    """Signals in rows, nodes in columns; ``notes`` say what was decided on the way.
+    """Signals in rows, nodes in columns.
 
+    ``notes`` say what was decided on the way, ``warnings`` what may be wrong with the values.
     ``order`` are the places of the nodes in the table that is the ``origin``, if others.
+    ``coordinates`` has one row per node, where the table has them.
     """
 
     values: NDArray[np.float64]
@@ -70,6 +75,8 @@ class SignalTable:
     notes: tuple[str, ...]
     origin: Origin = field(default_factory=Origin)
     order: tuple[int, ...] | None = None
+    warnings: tuple[str, ...] = ()
+    coordinates: pd.DataFrame | None = None
 
     @property
     def frame(self) -> pd.DataFrame | NDArray[np.float64]:
@@ -95,31 +102,22 @@ class SignalTable:
 
 @dataclass(eq=False)
 class _Raw:
-    """A table before it is known which column is a node.
+    """A table before it is known which columns are nodes.
 
-    ``side`` is the column that may hold labels, as text, at position ``at``; ``values`` are the
-    others.
+    ``frame`` are its columns as a typed file has them, ``index`` the index that such a file says.
     """
 
-    path: Path
-    names: list[str] | None
-    values: NDArray[np.float64]
-    side: list[str] | None
-    at: int
+    columns: Columns
     line: Callable[[int], str]
     notes: list[str] = field(default_factory=list)
-    indexed: bool = False  # the file itself says that the side column labels the rows
-    index: Any = None  # the side column as the file has it
-    delimiter: str = ","
-
-    @property
-    def side_name(self) -> str:
-        return "" if self.names is None else self.names[self.at]
+    frame: pd.DataFrame | None = None
+    index: Any = None
+    origin: Origin = field(default_factory=Origin)
 
 
 def read_signals(path: Path, options: TableOptions) -> SignalTable:
     """Read a table by its suffix, or raise a ValueError that names the file and the column."""
-    readers = dict.fromkeys(TEXT, _read_csv)
+    readers = dict.fromkeys(TEXT, _read_text)
     readers |= {".parquet": _read_parquet, ".pq": _read_parquet, ".npy": _read_npy}
     suffix = kind_of(path)
     if suffix not in readers:
@@ -127,88 +125,66 @@ def read_signals(path: Path, options: TableOptions) -> SignalTable:
             f"{path}: signals are read from {', '.join(readers)}, not from {suffix or 'no suffix'}"
         )
     raw = readers[suffix](path, options)
-    table = _settle(raw, options)
-    return _check(path, table)
+    return _check(path, _settle(path, raw, options), options)
 
 
-def _read_csv(path: Path, options: TableOptions) -> _Raw:
-    delimiter = delimiter_of(path)
-    rows = rows_of(path, delimiter)
-    line, first = next(rows, (0, []))
-    if not first:
-        raise ValueError(f"{path} is empty")
-    number = number_reader(delimiter, options.decimal)
-    titled = has_header(first, number) if options.header is None else options.header
-    names = [cell.strip() for cell in first] if titled else None
-    at = _side_position(path, names, options)
-    side: list[str] = []
-    lines = array("q")
-    values = array("d")
-
-    def take(line: int, row: list[str]) -> None:
-        if len(row) != len(first):
-            raise ValueError(
-                f"{path}, line {line}: {len(row)} fields, the first line has {len(first)}"
-            )
-        side.append(row.pop(at).strip())
-        lines.append(line)
-        try:
-            values.extend(map(number, row))
-        except ValueError:
-            raise _not_a_number(path, line, row, at, names, number, options.decimal) from None
-
-    if not titled:
-        take(line, list(first))
-    for line, row in rows:
-        take(line, row)
-    if not side:
+def _read_text(path: Path, options: TableOptions) -> _Raw:
+    cells = read_cells(path)
+    written, notes = guess_format(path, cells, options.decimal, options.thousands)
+    rows = cells.rows
+    names, n_titles, told = _titles(rows, written, options.header)
+    if len(rows) == n_titles:
         raise ValueError(f"{path} has a first line of names and no signal below it")
-    raw = _Raw(
-        path,
-        names,
-        np.frombuffer(values, dtype=np.float64).reshape(len(side), len(first) - 1),
-        side,
-        at,
-        lambda k: f"line {lines[k]}",
-        index=pd.Series(side, name="" if names is None else names[at], dtype=object),
-        delimiter=delimiter,
+    text = [[row[k].strip() for row in rows[n_titles:]] for k in range(len(rows[0]))]
+    read = [to_numbers(column, written) for column in text]
+    columns = Columns(names, text, [values for values, _ in read], [where for _, where in read])
+    separated = f"{path} is separated by {DELIMITERS[cells.delimiter]}"
+    return _Raw(
+        columns,
+        lambda k: f"line {cells.lines[k + n_titles]}",
+        [separated, *notes, *told],
+        origin=Origin(delimiter=cells.delimiter, decimal=written.decimal),
     )
-    raw.notes.append(f"{path} is separated by {DELIMITERS[delimiter]}")
-    if not titled and options.header is None:
-        raw.notes.append("its first line holds numbers, so the nodes have no names")
-    return raw
 
 
-def _side_position(path: Path, names: list[str] | None, options: TableOptions) -> int:
-    wanted = options.index_column
-    if wanted is None or wanted == "none":
-        return 0
-    if names is None or wanted not in names:
-        raise ValueError(
-            f"{path} has no column {wanted!r} for --index-column; "
-            + ("its columns have no names" if names is None else f"it has {_some(names)}")
-        )
-    return names.index(wanted)
+def _titles(
+    rows: Sequence[Sequence[str]], written: NumberFormat, given: bool | None
+) -> tuple[tuple[str, ...] | None, int, list[str]]:
+    """The names of the columns, on how many lines they are, and what to tell of it."""
+    first = tuple(cell.strip() for cell in rows[0])
+    if given is None and not _are_names(first, written):
+        return None, 0, ["its first line holds numbers, so the nodes have no names"]
+    if given is False:
+        return None, 0, []
+    if len(rows) < FEW_UNITS or not _are_titles(rows[1], rows[2], written):
+        return first, 1, []
+    second = tuple(cell.strip() for cell in rows[1])
+    values = [k for k, cell in enumerate(rows[2]) if is_number(cell, written)]
+    if _distinct([first[k] for k in values]):
+        units = next(second[k] for k in values if second[k])
+        return first, 2, [f"its second line ({units!r}, ...) was taken for units and left out"]
+    if _distinct([second[k] for k in values]):
+        names = tuple(b or a for a, b in zip(first, second, strict=True))
+        return names, 2, [f"the names of the columns are on its second line ({names[values[0]]!r})"]
+    names = tuple(f"{a} {b}".strip() for a, b in zip(first, second, strict=True))
+    return names, 2, [f"its first two lines are the names ({names[values[0]]!r})"]
 
 
-def _not_a_number(
-    path: Path,
-    line: int,
-    row: Sequence[str],
-    at: int,
-    names: list[str] | None,
-    number: Callable[[str], float],
-    decimal: str,
-) -> ValueError:
-    k = next(k for k, cell in enumerate(row) if not is_number(cell, number))
-    column = k + (k >= at)
-    named = f"column {column + 1}" if names is None else f"column {names[column]!r}"
-    hint = "; leave a value that is not known empty"
-    if names is not None:
-        hint += f", or say --index-column {shlex.quote(names[column])} if it labels the signals"
-    if decimal == "." and re.fullmatch(r"\s*-?\d+,\d+\s*", row[k]):
-        hint = "; if commas mark decimals, say --decimal ,"
-    return ValueError(f"{path}, line {line}, {named}: {row[k]!r} is not a number{hint}")
+def _are_names(cells: Sequence[str], written: NumberFormat) -> bool:
+    """Names, unless all are numbers that no one would name nodes by."""
+    if not all(cell and is_number(cell, written) for cell in cells):
+        return True
+    return all(cell.isdecimal() for cell in cells) and _distinct(cells)
+
+
+def _are_titles(second: Sequence[str], third: Sequence[str], written: NumberFormat) -> bool:
+    """Whether the second line has text wherever the third has numbers."""
+    above = [a.strip() for a, b in zip(second, third, strict=True) if is_number(b, written) and b]
+    return any(above) and not any(cell and is_number(cell, written) for cell in above)
+
+
+def _distinct(cells: Sequence[str]) -> bool:
+    return len(set(cells)) == len(cells) and all(cells)
 
 
 def _read_parquet(path: Path, options: TableOptions) -> _Raw:
@@ -229,25 +205,12 @@ def _read_parquet(path: Path, options: TableOptions) -> _Raw:
             raise ValueError(f"{path} cannot be read as Parquet ({error})") from error
     if frame.shape[1] == 0 or not len(frame):
         raise ValueError(f"{path} is empty")
-    index, indexed = frame.index, not isinstance(frame.index, pd.RangeIndex)
-    if indexed:
-        name = "index" if frame.index.name is None else frame.index.name
-        frame = frame.reset_index(names=name)
-    names = [str(name) for name in frame.columns]
-    at = _side_position(path, names, options)
-    columns = [_floats(path, names[k], frame.iloc[:, k]) for k in range(len(names)) if k != at]
-    values = np.column_stack(columns) if columns else np.empty((len(frame), 0))
-    side = ["" if pd.isna(cell) else str(cell) for cell in frame.iloc[:, at]]
-    return _Raw(
-        path,
-        names,
-        values,
-        side,
-        at,
-        lambda k: f"row {k + 1}",
-        indexed=indexed,
-        index=index if indexed and at == 0 else frame.iloc[:, at],
-    )
+    index = None
+    if not isinstance(frame.index, pd.RangeIndex):
+        index = frame.index
+        frame = frame.reset_index(names="index" if index.name is None else index.name)
+    columns = _typed_columns(frame, index is not None)
+    return _Raw(columns, lambda k: f"row {k + 1}", frame=frame, index=index)
 
 
 def _check_values(metadata: Any, size: int) -> None:
@@ -260,17 +223,24 @@ def _check_values(metadata: Any, size: int) -> None:
         )
 
 
-def _floats(path: Path, name: str, column: pd.Series[Any]) -> NDArray[np.float64]:
-    if not pd.api.types.is_numeric_dtype(column) or pd.api.types.is_complex_dtype(column):
-        raise ValueError(
-            f"{path}, column {name!r}: {column.dtype} is not a type of numbers; if it labels the "
-            f"signals, say --index-column {shlex.quote(name)}"
+def _typed_columns(frame: pd.DataFrame, first_is_index: bool) -> Columns:
+    everywhere, text, values, text_at = range(len(frame)), [], [], []
+    for k in range(frame.shape[1]):
+        column = frame.iloc[:, k]
+        kinds = pd.api.types
+        numeric = kinds.is_numeric_dtype(column) and not kinds.is_complex_dtype(column)
+        text.append(["" if pd.isna(cell) else str(cell) for cell in column])
+        text_at.append([] if numeric else everywhere)
+        values.append(
+            column.to_numpy(dtype=np.float64, na_value=np.nan)
+            if numeric
+            else np.full(len(frame), np.nan)
         )
-    return column.to_numpy(dtype=np.float64, na_value=np.nan)
+    return Columns(tuple(map(str, frame.columns)), text, values, text_at, first_is_index)
 
 
 def _read_npy(path: Path, options: TableOptions) -> _Raw:
-    if options.index_column not in (None, "none"):
+    if options.index_column and tuple(options.index_column) != ("none",):
         raise ValueError(f"{path}: an array has no column names, so --index-column cannot be given")
     with open(path, "rb") as file:
         content = read_array(file, path.stat().st_size, str(path))
@@ -279,139 +249,132 @@ def _read_npy(path: Path, options: TableOptions) -> _Raw:
             f"{path} must hold a matrix of real numbers, "
             f"got {content.dtype} of shape {content.shape}"
         )
-    values = content.astype(np.float64)
-    return _Raw(path, None, values, None, 0, lambda k: f"row {k + 1}")
+    values = content.astype(np.float64).T
+    columns = Columns(None, [[""] * len(content)] * len(values), list(values), [()] * len(values))
+    return _Raw(columns, lambda k: f"row {k + 1}")
 
 
-def _settle(raw: _Raw, options: TableOptions) -> SignalTable:
-    """Decide whether the side column holds labels, and which way round the table is."""
-    names, values, labels = raw.names, raw.values, None
-    origin = Origin(transposed=options.transpose, delimiter=raw.delimiter, decimal=options.decimal)
-    if raw.side is not None:
-        number = number_reader("", options.decimal)
-        if _is_index(raw, options, number):
-            labels = tuple(raw.side)
-            names = None if names is None else names[: raw.at] + names[raw.at + 1 :]
-            beside = isinstance(raw.index, pd.Index)
-            origin = replace(origin, index=raw.index, at=None if beside else raw.at)
-        else:
-            values = np.insert(values, raw.at, _numbers(raw, number), axis=1)
-    across = None if names is None else tuple(names)
-    origin = replace(origin, names=across)
-    if not options.transpose and options.nodes is None and options.index_column is None:
-        raw.notes += _doubt_clocks(raw, values)
-    if options.transpose:
-        return SignalTable(values.T, labels, across, tuple(raw.notes), origin)
-    return SignalTable(values, across, labels, tuple(raw.notes), origin)
-
-
-def _is_index(raw: _Raw, options: TableOptions, number: Callable[[str], float]) -> bool:
-    """Whether the side column labels the rows; says so in the notes."""
-    name, side = raw.side_name, raw.side or []
-    shown = f"column {name!r}" if name else "first column"
-    if options.index_column is not None:
-        return options.index_column != "none"
-    if options.nodes is not None and not options.transpose and name in options.nodes:
-        return False
-    told = f"the {shown} labels the {'nodes' if options.transpose else 'signals'}"
+def _settle(path: Path, raw: _Raw, options: TableOptions) -> SignalTable:
+    """Take the labels apart from the values, and turn the table if its rows are nodes."""
+    columns = raw.columns
+    layout = _layout(path, raw, options)
+    nodes = [k for k in range(len(columns)) if k not in layout.labels]
+    for k in nodes:
+        if columns.text_at[k]:
+            raise _not_a_number(path, raw, k, columns.text_at[k][0])
+    values = np.column_stack([np.empty((columns.n_rows, 0)), *(columns.values[k] for k in nodes)])
+    across = None if columns.names is None else tuple(columns.names[k] for k in nodes)
+    others = [k for k in layout.labels if layout.coordinates is None or k not in layout.coordinates]
+    down = _row_labels(columns, others or list(layout.labels))
+    origin = _origin(raw, layout, across, bool(options.transpose))
+    notes = (*raw.notes, *layout.notes)
     if not options.transpose:
-        told += " and is not a node (--index-column none would make it one)"
-    unread = [cell for cell in side if not is_number(cell, number)]
-    if raw.indexed or (unread and (2 * len(unread) >= len(side) or _are_dates(side))):
-        raw.notes.append(told)
-        return True
-    named = raw.names is not None and INDEX_NAME.fullmatch(name) is not None
-    if not unread and named and _counts(side, number):
-        raw.notes.append(told)
-        return True
-    if not unread and not options.transpose and options.nodes is None:
-        raw.notes += _doubt(raw, number)
-    return False
+        return _without_coordinates(SignalTable(values, across, down, notes, origin))
+    places = None
+    if layout.coordinates is not None and down is not None:
+        axes = [(columns.names or ())[k] for k in layout.coordinates]
+        places = _places(down, axes, [columns.values[k] for k in layout.coordinates])
+    return SignalTable(values.T, down, across, notes, origin, coordinates=places)
 
 
-def _doubt(raw: _Raw, number: Callable[[str], float]) -> list[str]:
-    """A word on a first column that was taken for a node and looks like numbers of rows."""
-    numbers = np.array([number(cell) for cell in raw.side or []])
-    if len(numbers) < 3 or not (np.diff(numbers) > 0).all() or (numbers % 1.0).any():
-        return []
-    if raw.names is None:
-        remedy = "give the columns names and name it in --index-column"
-    else:
-        remedy = f"say --index-column {shlex.quote(raw.side_name)}"
-    return [
-        "the first column holds whole numbers that increase, and was taken for a node; if it "
-        f"labels the signals, {remedy}"
-    ]
+def _without_coordinates(table: SignalTable) -> SignalTable:
+    """A table whose first rows are the coordinates of its nodes, without these rows."""
+    rows = coordinate_pair(table.labels or ())
+    if rows is None or table.names is None or table.labels is None:
+        return table
+    axes = [table.labels[k] for k in rows]
+    signals = [k for k in range(len(table.labels)) if k not in rows]
+    return replace(
+        table,
+        values=table.values[signals],
+        labels=tuple(table.labels[k] for k in signals),
+        notes=(*table.notes, f"the rows {axes[0]!r} and {axes[1]!r} are coordinates, not signals"),
+        origin=table.origin.with_rows(signals),
+        coordinates=_places(table.names, axes, [table.values[k] for k in rows]),
+    )
 
 
-def _doubt_clocks(raw: _Raw, values: NDArray[np.float64]) -> list[str]:
-    """A word on columns that were taken for nodes and rise by the same step at every signal."""
-    with np.errstate(all="ignore"):  # what is infinite is refused later
-        steps = np.diff(values, axis=0)
-    if len(steps) < TICKS or any("was taken for a node" in note for note in raw.notes):
-        return []
-    least, most = steps.min(axis=0), steps.max(axis=0)
-    clocks = np.flatnonzero((least > 0.0) & (most <= (1.0 + EVEN) * least))
-    if not clocks.size:
-        return []
-    k = int(clocks[0])
-    names = raw.names or []
-    if len(names) > values.shape[1]:  # one of them labels the signals
-        names = names[: raw.at] + names[raw.at + 1 :]
-    which, remedy = f"column {k + 1}", "take it out"
-    if names:
-        which, remedy = f"column {names[k]!r}", f"say --index-column {shlex.quote(names[k])}"
-    return [
-        f"the {which} rises in even steps, and was taken for a node; if it labels the signals, "
-        f"{remedy}"
-    ]
+def _places(
+    nodes: Sequence[str], axes: Sequence[str], across: Sequence[NDArray[np.float64]]
+) -> pd.DataFrame:
+    """The coordinates of the nodes, as ``--coordinates`` would have them."""
+    x, y = ("x", "y") if axes[0].lower() == "easting" else ("longitude", "latitude")
+    return pd.DataFrame({"node": nodes, x: across[0], y: across[1]}, index=list(nodes))
+
+
+def _layout(path: Path, raw: _Raw, options: TableOptions) -> Layout:
+    """The labels that the user names, or those that the content shows."""
+    columns, given = raw.columns, options.index_column
+    if given is None:
+        layout = layout_of(path, columns, options.transpose, options.nodes)
+        if options.nodes is None and not options.transpose:
+            ask_about_clocks(path, columns, layout)
+        return layout
+    if tuple(given) == ("none",):
+        return Layout()
+    names = columns.names
+    absent = [name for name in given if names is None or name not in names]
+    if absent:
+        raise ValueError(
+            f"{path} has no column {absent[0]!r} for --index-column; "
+            + ("its columns have no names" if names is None else f"it has {_some(names)}")
+        )
+    return Layout(tuple(sorted((names or ()).index(name) for name in given)))
+
+
+def _row_labels(columns: Columns, labels: Sequence[int]) -> tuple[str, ...] | None:
+    """One label per row: the cells of all columns that label the rows, beside each other."""
+    if not labels:
+        return None
+    return tuple(" ".join(cells) for cells in zip(*(columns.text[k] for k in labels), strict=True))
+
+
+def _origin(raw: _Raw, layout: Layout, across: tuple[str, ...] | None, transposed: bool) -> Origin:
+    columns, index = raw.columns, None
+    labels = list(layout.labels)
+    if raw.index is not None and 0 in labels:
+        index = raw.index
+        labels.remove(0)
+    shift = 0 if index is None else 1
+    names = columns.names
+    cells = (
+        columns.text if raw.frame is None else [raw.frame.iloc[:, k] for k in range(len(columns))]
+    )
+    beside = tuple((k - shift, None if names is None else names[k], cells[k]) for k in labels)
+    return replace(raw.origin, names=across, index=index, beside=beside, transposed=transposed)
+
+
+def _not_a_number(path: Path, raw: _Raw, k: int, row: int) -> ValueError:
+    cell, names = raw.columns.text[k][row], raw.columns.names
+    hint = "; leave a value that is not known empty"
+    if names is not None:
+        hint += f", or say --index-column {shlex.quote(names[k])} if it labels the signals"
+    if re.fullmatch(r"-?\d+,\d+", cell):
+        hint = "; if commas mark decimals, say --decimal ,"
+    return ValueError(
+        f"{path}, {raw.line(row)}, {raw.columns.shown(k)}: {cell!r} is not a number{hint}"
+    )
 
 
 def label_column(
     path: Path, names: list[str], side: list[str], options: TableOptions
 ) -> tuple[str | None, list[str]]:
     """The name of the first column of a file if it labels the signals, and what to say of it."""
-    raw = _Raw(path, names, np.empty((len(side), 0)), side, 0, lambda k: f"row {k + 1}")
-    named = INDEX_NAME.fullmatch(names[0]) is not None
-    found = _is_index(raw, options, number_reader("", ".")) if named else False
-    if not named and all(is_number(cell, float) for cell in side):
-        raw.notes += _doubt(raw, float)
-    return names[0] if found else None, raw.notes
+    values, text_at = to_numbers(side, NumberFormat())
+    layout = layout_of(path, Columns((names[0],), [side], [values], [text_at]), None, options.nodes)
+    # By its name too: it is left out of all files, of which only the first rows were seen.
+    labels = layout.labels and LABEL_NAME.fullmatch(names[0]) is not None
+    return (names[0], layout.notes) if labels else (None, [])
 
 
-def _are_dates(cells: Sequence[str]) -> bool:
-    return bool(pd.to_datetime(pd.Series(cells), errors="coerce", format="ISO8601").notna().all())
-
-
-def _counts(cells: Sequence[str], number: Callable[[str], float]) -> bool:
-    """Different numbers, in order or whole: what ids and times are."""
-    numbers = np.array([number(cell) for cell in cells])
-    if not np.isfinite(numbers).all() or len(np.unique(numbers)) < len(numbers):
-        return False
-    steps = np.diff(numbers)
-    return bool((steps > 0).all() or (steps < 0).all() or (numbers == np.rint(numbers)).all())
-
-
-def _numbers(raw: _Raw, number: Callable[[str], float]) -> NDArray[np.float64]:
-    cells = raw.side or []
-    bad = next((k for k, cell in enumerate(cells) if not is_number(cell, number)), None)
-    if bad is not None:
-        named = f"column {raw.side_name!r}" if raw.names is not None else "column 1"
-        raise ValueError(
-            f"{raw.path}, {raw.line(bad)}, {named}: {cells[bad]!r} is not a number; mend it, or "
-            "name the column in --index-column if it labels the signals"
-        )
-    return np.array([number(cell) for cell in cells])
-
-
-def _check(path: Path, table: SignalTable) -> SignalTable:
-    """Nodes with usable names, no infinity, something observed at every node."""
-    n_signals, n_nodes = table.values.shape
+def _check(path: Path, table: SignalTable, options: TableOptions) -> SignalTable:
+    """Nodes with usable names, no infinity; gaps marked, and doubts told."""
     if table.names is not None:
         _check_distinct(path, table.names)
         for k, name in enumerate(table.names):
             if not name or NOT_XML.search(name):
                 raise ValueError(f"{path}: node {k + 1} has no printable name, got {name!r}")
+    n_signals, n_nodes = table.values.shape
     if n_nodes < 2:
         raise ValueError(f"{path} has {counted(n_nodes, 'node')}; a graph needs at least 2")
 
@@ -425,14 +388,25 @@ def _check(path: Path, table: SignalTable) -> SignalTable:
             f"{path}, {column(node)}: signal {table.label(signal)!r} is infinite; leave a value "
             "that is not known empty"
         )
-    missing = np.isnan(table.values)
-    notes = list(table.notes)
-    notes.append(f"{counted(n_signals, 'signal')} on {counted(n_nodes, 'node')}")
-    if missing.any():
-        notes.append(
-            f"{int(missing.sum())} of {missing.size} values are missing and taken as not observed"
-        )
-    return replace(table, notes=tuple(notes))
+    values, marked = gaps_marked(table.values, options.missing)
+    notes = [*table.notes, f"{counted(n_signals, 'signal')} on {counted(n_nodes, 'node')}", *marked]
+    n_missing = int(np.isnan(values).sum())
+    if n_missing:
+        notes.append(f"{n_missing} of {values.size} values are missing and taken as not observed")
+    warnings = []
+    if options.nodes is None:
+        warnings = [*constant_columns(values, column), *_few_signals(values, options)]
+    return replace(table, values=values, notes=tuple(notes), warnings=tuple(warnings))
+
+
+def _few_signals(values: NDArray[np.float64], options: TableOptions) -> list[str]:
+    n_signals, n_nodes = values.shape
+    if options.transpose is not None or n_signals >= n_nodes:
+        return []
+    return [
+        f"there are fewer signals ({n_signals}) than nodes ({n_nodes}); if the rows of the table "
+        "are nodes, say --transpose"
+    ]
 
 
 def _check_distinct(path: Path, names: Sequence[str]) -> None:
@@ -454,7 +428,8 @@ def read_pairs(path: Path, names: Sequence[str]) -> list[tuple[str, str]]:
     """The first two columns of a list of edges, after a line of titles if there is one."""
     known = set(names)
     pairs: list[tuple[str, str]] = []
-    for k, (line, row) in enumerate(rows_of(path, delimiter_of(path))):
+    cells = read_cells(path)
+    for k, (line, row) in enumerate(zip(cells.lines, cells.rows, strict=True)):
         if len(row) < 2:
             raise ValueError(f"{path}, line {line}: an edge has two columns of node names")
         ends = row[0].strip(), row[1].strip()

@@ -16,7 +16,7 @@ from heatgraph.baselines import (
     SmoothGraph,
     SpectralTemplates,
 )
-from heatgraph.cli.wording import option_of
+from heatgraph.cli.options import option_of
 from heatgraph.estimators import HeatCovariance, LearnHeat
 from heatgraph.estimators.choosing_model import MODELS, SHARED, choose_model, stage_files
 from heatgraph.estimators.comparison import ESTIMATOR_OF

@@ -20,6 +20,7 @@ from heatgraph.baselines import (
     SpectralTemplates,
     neighbour_graph,
 )
+from heatgraph.errors import ParameterError
 from heatgraph.estimators import HeatCovariance, LearnHeat
 from heatgraph.estimators.no_graph import NodeMeans, ShrunkCovariance
 
@@ -90,9 +91,10 @@ def chosen_methods(methods: Any, with_truth: bool) -> dict[str, Any]:
     elif isinstance(methods, Iterable) and not isinstance(methods, str):
         chosen = dict(_named(given) for given in methods)
     else:
-        raise ValueError(
-            "methods must be None, a list of names and estimators, or a mapping from names to "
-            f"estimators, got {methods!r}."
+        raise ParameterError(
+            "methods",
+            "must be None, a list of names and estimators, or a mapping from names to "
+            f"estimators, got {methods!r}.",
         )
     return {**chosen, "mean": chosen.get("mean", METHODS["mean"])}
 
@@ -103,7 +105,7 @@ def _named(given: Any) -> tuple[str, Any]:
         return name, _estimator(name, given)
     known = {name.lower(): name for name in METHODS}
     if given.lower() not in known:
-        raise ValueError(f"methods: {given!r} is none of {', '.join(METHODS)}.")
+        raise ParameterError("methods", f": {given!r} is none of {', '.join(METHODS)}.")
     name = known[given.lower()]
     return name, METHODS[name]
 
@@ -112,5 +114,5 @@ def _estimator(name: Any, model: Any) -> Any:
     if isinstance(model, str):
         return _named(model)[1]
     if isinstance(model, type) or not callable(getattr(model, "fit", None)):
-        raise ValueError(f"methods: {name!r} must be an estimator with fit, got {model!r}.")
+        raise ParameterError("methods", f": {name!r} must be an estimator with fit, got {model!r}.")
     return clone(model)

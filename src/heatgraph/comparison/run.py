@@ -19,6 +19,7 @@ from sklearn.base import clone
 
 from heatgraph.comparison.methods import NO_GRAPH, NodeMeans, chosen_methods
 from heatgraph.comparison.table import Comparison, MethodResult, share_missed
+from heatgraph.errors import ParameterError
 from heatgraph.estimators.hidden import hidden_errors, which_hidden
 from heatgraph.estimators.time_series import with_epochs
 from heatgraph.estimators.validation import check_number, check_signals, node_names, unit_of
@@ -153,12 +154,13 @@ class _Task:
         names = node_names(X)
         rows = check_signals(NodeMeans(), X, reset=True)
         if len(rows) < 2 * n_folds:
-            raise ValueError(
-                f"X has {len(rows)} signals, and cv={n_folds} folds of at least two need "
-                f"{2 * n_folds}: give more signals or a smaller cv."
+            raise ParameterError(
+                "X",
+                f"has {len(rows)} signals, and cv={n_folds} folds of at least two need "
+                f"{2 * n_folds}: give more signals or a smaller cv.",
             )
         if truth is not None and (not isinstance(truth, Graph) or truth.n_nodes != rows.shape[1]):
-            raise ValueError(f"truth must be a Graph on the {rows.shape[1]} columns of X.")
+            raise ParameterError("truth", f"must be a Graph on the {rows.shape[1]} columns of X.")
         hidden = which_hidden(rows, np.random.default_rng(seed))
         folds = [(split.train, split.test) for split in make_folds(rows, n_folds, groups).splits]
         unit, total = unit_of(rows), np.zeros(len(rows))

@@ -1,7 +1,7 @@
 """Files of public data: from a folder that the user names, or downloaded once and kept.
 
 A named folder is only read.  Without one, a file is downloaded into a cache, and appears there
-whole and checked or not at all; a download that was cut goes on where it stopped.
+whole and checked, or not at all.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def find_file(
     FileNotFoundError
         If a folder was named and the file is not in it.
     OSError
-        If the file cannot be downloaded.  What arrived is kept for the next attempt.
+        If the file cannot be downloaded.  Nothing of it is kept.
     ValueError
         If what was downloaded is not the file expected.  Nothing of it is kept.
     """

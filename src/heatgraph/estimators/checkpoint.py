@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from heatgraph.disk.locks import is_at, take
+from heatgraph.errors import ParameterError
 from heatgraph.files import read_arrays, write_arrays
 from heatgraph.graph import Graph
 from heatgraph.solvers.checkpoint_protocol import FORGETFUL, Keeper, Record
@@ -71,7 +72,7 @@ class Checkpoint:
     >>> Checkpoint(path, {"X": "cold"})
     Traceback (most recent call last):
     ...
-    ValueError: checkpoint: ... is of another fit: X is cold, there it was warm. ...
+    heatgraph.errors.ParameterError: checkpoint: ... X is cold, there it was warm. ...
     """
 
     def __init__(self, path: str | os.PathLike[str], belongs: Mapping[str, str]) -> None:
@@ -186,13 +187,15 @@ class Checkpoint:
                 header, arrays = read_arrays(file, FORMAT, FORMAT_VERSION, _expected)
             except (ValueError, TypeError, RecursionError) as error:
                 if not _is_ours(self.path):
-                    raise ValueError(
-                        f"checkpoint: {self.path} is there already and is not a checkpoint; name "
-                        "another file."
+                    raise ParameterError(
+                        "checkpoint",
+                        f": {self.path} is there already and is not a checkpoint; name "
+                        "another file.",
                     ) from error
-                raise ValueError(
-                    f"checkpoint: {self.path} cannot be read: {error}. Delete it to start anew, "
-                    "or name another file."
+                raise ParameterError(
+                    "checkpoint",
+                    f": {self.path} cannot be read: {error}. Delete it to start anew, "
+                    "or name another file.",
                 ) from error
         self._compare(header["belongs"])
         return {
@@ -211,9 +214,10 @@ class Checkpoint:
             if self.belongs.get(key) != there.get(key)
         ]
         if differing:
-            raise ValueError(
-                f"checkpoint: {self.path} is of another fit: {'; '.join(differing)}. Fit what it "
-                "was of, delete it to start anew, or name another file."
+            raise ParameterError(
+                "checkpoint",
+                f": {self.path} is of another fit: {'; '.join(differing)}. Fit what it "
+                "was of, delete it to start anew, or name another file.",
             )
 
 

@@ -20,7 +20,6 @@ __all__ = ["warn_of_fit"]
 
 COLLAPSED = 1e-2  # a scale below this moves no heat
 LEVEL = 0.5  # of the hidden energy: a level that explains less is not worth a warning
-LOST = 0.1  # of the heat of an atom: more, left out for being thin, is worth a warning
 UNSETTLED = 1e-4  # of the size of the signals: a mean residual of a node that is worth a warning
 NEARLY_ALL = 0.1  # of it missed: a level that explains more is worth one whatever the model does
 
@@ -56,16 +55,6 @@ def warn_of_fit(estimator: Any, p: HeatParameters, fit: Fit, names: Names) -> No
         X = p.signals.X if seen is None else np.where(seen, p.signals.X, np.nan)
         warn_of_copies(estimator, X, names)
         (_warn_of_location if p.model.fit_intercept else _warn_of_level)(p.signals, fit)
-    if fit.large is not None:
-        lost = fit.large.objective.dictionary(fit.solution.w, fit.solution.tau).lost
-        if lost > LOST:
-            warnings.warn(
-                f"LearnHeat: heat spreads over the graph until {lost:.0%} of it is too thin to "
-                'be followed, so that what was learned is approximate.  Use solver="dense" if '
-                "there is memory for it, or fewer candidates.",
-                UserWarning,
-                stacklevel=3,
-            )
     silent = np.flatnonzero(p.signals.n_observed == 0)
     if silent.size:
         listed = [int(k) if names is None else names[k] for k in silent]

@@ -10,11 +10,12 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
+from heatgraph.errors import ParameterError
 from heatgraph.estimators.validation import Names, check_number
 from heatgraph.graph import CandidateEdges, Graph
 from heatgraph.solvers.result import Monitor, Progress, Status
 
-__all__ = ["CUT", "check_n_edges", "store_graph", "tell", "warn_of_status"]
+__all__ = ["CUT", "check_n_edges", "store_graph", "store_weights", "tell", "warn_of_status"]
 
 Array = NDArray[np.float64]
 
@@ -28,9 +29,9 @@ def check_n_edges(n_edges: Any, candidates: CandidateEdges) -> int | None:
         return None
     wanted = int(check_number("n_edges", n_edges, minimum=1, integer=True))
     if wanted > candidates.n_edges:
-        raise ValueError(
-            f"n_edges must be at most the {candidates.n_edges} pairs that may be edges, got "
-            f"{wanted}."
+        raise ParameterError(
+            "n_edges",
+            f"must be at most the {candidates.n_edges} pairs that may be edges, got {wanted}.",
         )
     return wanted
 
@@ -49,6 +50,13 @@ def store_graph(
     estimator.laplacian_ = (
         sparse.csr_array(estimator.weights_.laplacian()) if large else candidates.laplacian(w)
     )
+
+
+def store_weights(estimator: Any, weights: Graph) -> None:
+    """Set ``weights_`` and ``laplacian_`` from a graph of trace N."""
+    estimator.weights_ = weights
+    L = sparse.csr_array(weights.laplacian())
+    estimator.laplacian_ = L if weights.n_nodes > DENSE_NODES else L.toarray()
 
 
 def warn_of_status(estimator: Any) -> None:

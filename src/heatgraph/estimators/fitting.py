@@ -12,7 +12,6 @@ from joblib import Parallel, delayed
 from numpy.typing import NDArray
 
 from heatgraph.estimators.fitted_graph import CUT
-from heatgraph.estimators.large import fit_large
 from heatgraph.estimators.parameters import HeatParameters, first_scales
 from heatgraph.models.atoms import ATOMS
 from heatgraph.models.heat import HeatObjective, Signals
@@ -20,7 +19,6 @@ from heatgraph.selection.choose_parameters import Choice, choose
 from heatgraph.selection.edge_count_search import fit_for_edges
 from heatgraph.selection.folds import make_folds
 from heatgraph.solvers.checkpoint_protocol import FORGETFUL, Keeper, Record
-from heatgraph.solvers.edge_generation import Certified
 from heatgraph.solvers.heat import keep_solution, recall, solve_heat
 from heatgraph.solvers.log_penalty import PENALTIES, ROUGH
 from heatgraph.solvers.palm import solve_paper
@@ -46,7 +44,6 @@ class Fit:
     solution: Solution
     objective: Objective
     choice: Choice | None
-    large: Certified | None = None
     learn_scales: bool = True
 
 
@@ -68,9 +65,6 @@ def fit_heat(
         p = replace(p, learn_scales=earlier.learn_scales)
         solution = _go_on(p, earlier.objective, earlier.solution, monitor, keeper.within("more"))
         return replace(earlier, solution=solution)
-    if p.solver == "sparse":
-        large = fit_large(p, monitor=monitor, keeper=keeper)
-        return Fit(large.solution, large.objective, None, large, p.learn_scales)
     choice = None
     alpha, beta, tau = p.alphas[0], p.betas[0], p.starts[0]
     if p.grid is not None:

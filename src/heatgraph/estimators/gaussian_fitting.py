@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 
 from heatgraph.estimators.hidden import node_means
 from heatgraph.estimators.validation import over_square, power_of_two, unit_of
-from heatgraph.models.gaussian import GaussianPoint
+from heatgraph.models.gaussian import GaussianPoint, mean_variance
 from heatgraph.models.moments import Moments, expected_moments, rescaled_log_likelihood
+from heatgraph.models.observed import ObservedHeat
 from heatgraph.selection.folds import Split, make_folds
 from heatgraph.selection.likelihood import PILOT, Fold, Strength, choose_strength, fit_at
 from heatgraph.solvers.checkpoint_protocol import FORGETFUL, Keeper, Record
@@ -41,7 +42,7 @@ GIVEN_FEW = Strength(0.3, 2.0)  # where there are too few signals to hold any ou
 EDGE_PENALTY = 3.0
 EDGE_SHRINKAGE = (1e-3, 1e-2)  # with more signals than nodes, and with fewer
 STILL = 1e-12  # of the mean variance: a fold whose signals vary less is left out
-EM_ROUNDS, EM_STEPS, PILOT_ROUNDS = 200, 5, 5
+PILOT_ROUNDS = 5  # of EM, to begin with
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,7 +135,7 @@ def fit_rows(settings: CovarianceSettings, X: Array) -> CovarianceFit:
         return fit_moments(settings, sums, folds=lambda: _complete_folds(settings, X))
     strength, table, interrupted = _choose(settings, len(parts), lambda: _row_folds(settings, X))
     location, C = _pilot(settings, X)
-    fit, moments, likeliest = _expectation_maximisation(settings, X, strength, location, C)
+    fit, moments, likeliest = _fit_observed(settings, X, strength, location, C)
     return _finish(settings, strength, table, moments, fit, likeliest, interrupted)
 
 
@@ -298,46 +299,27 @@ def _fit(
     return fit_at(settings.fitter, shrunk(S, strength.rho), n_signals, strength, likeliest)
 
 
-def _expectation_maximisation(
+def _fit_observed(
     settings: CovarianceSettings, X: Array, strength: Strength, location: Array, C: Array
 ) -> tuple[GaussianFit, Moments, GaussianFit]:
-    """Fit what is expected of the missing entries, until that changes nothing.
+    """Fit what is expected of the missing entries, then the likelihood of what was observed.
 
-    Just after an expectation, the slope of the fit is that of the likelihood of what was
-    observed: once no step is needed there, the residual is that likelihood's own.  The level
-    moves by ``d`` in an expectation, which promises a fall of ``2 d^T C^-1 d``.  The last value
-    is the point that the fit went on from.
+    The penalty, or the edges of a relaxed fit, are those of the former.  The last value is the
+    point that the fits went on from.
     """
     moments = expected_moments(X, location, C)
     S = moments.around(settings.location(moments))
     likeliest = _likeliest(settings, S, moments.count)
     fit = _fit(settings, S, moments.count, strength, likeliest)
-    for _ in range(EM_ROUNDS):
-        if fit.status is not Status.CONVERGED:
-            return fit, moments, likeliest
-        fit, moments, residual = _round(settings, X, strength, fit, moments)
-        if residual <= settings.fitter.tol:
-            return replace(fit, residual=residual), moments, likeliest
-    return replace(fit, status=Status.MAX_ITER, residual=residual), moments, likeliest
-
-
-def _round(
-    settings: CovarianceSettings, X: Array, strength: Strength, fit: GaussianFit, moments: Moments
-) -> tuple[GaussianFit, Moments, float]:
-    """An expectation, a maximisation, and the residual in between."""
-    before = settings.location(moments)
-    moments = expected_moments(X, before, fit.point.covariance)
-    location = settings.location(moments)
-    S = shrunk(moments.around(location), strength.rho)
-    moved = location - before
-    promised = 2.0 * float(moved @ fit.point.precision @ moved) / moved.size
-    here = replace(settings.fitter, max_iter=0, report=None).refine(fit, S)
-    # A few steps do: the next expectation moves what they head for.
-    following = replace(settings.fitter, max_iter=EM_STEPS).refine(fit, S)
-    if following.status is Status.MAX_ITER:
-        following = replace(following, status=Status.CONVERGED)
-    history = (*fit.history, *following.history[1:])
-    return replace(following, history=history), moments, here.residual + promised
+    if fit.status is Status.INTERRUPTED:
+        return fit, moments, likeliest
+    level = settings.location(moments)
+    target = mean_variance(S)
+    problem = ObservedHeat(
+        fit.point.problem, X, strength.rho, target, level, settings.fit_intercept
+    )
+    fit, level = settings.fitter.observed(problem, fit)
+    return fit, expected_moments(X, level, fit.point.covariance), likeliest
 
 
 def _finish(

@@ -32,6 +32,7 @@ __all__ = ["GaussianModelMixin", "significant_edges", "tests_of"]
 Array = NDArray[np.float64]
 
 LEVEL = 0.05  # of the p-values of cut="significance", after the correction for many tests
+ADDITIONS = 3  # times that pairs are added to a graph whose absence is refuted
 TEST_SHRINKAGE = 1e-6  # keeps a moment of few signals invertible, far below any noise
 
 
@@ -59,9 +60,11 @@ class GaussianModelMixin(TransformerMixin):  # which wraps the transform of this
         """Weights with standard errors, and p-values for the absence of each edge.
 
         The weights are fitted anew on the edges of ``graph_``, without penalty and without
-        shrinkage.  Edges of ``graph_`` get Wald's test; other pairs get the score test of adding
-        them.  Both are one-sided, as a weight cannot be negative: a weight that is really 0 has a
-        p-value below 0.05 in 5% of the cases.
+        shrinkage, together with pairs whose absence the signals refute (a p-value of at most 0.05
+        after Holm's correction): an edge that is left out biases the weights around it.  Edges
+        that are fitted get Wald's test; other pairs get the score test of adding them.  Both are
+        one-sided, as a weight cannot be negative: a weight that is really 0 has a p-value below
+        0.05 in 5% of the cases.
 
         Parameters
         ----------
@@ -72,8 +75,8 @@ class GaussianModelMixin(TransformerMixin):  # which wraps the transform of this
         -------
         DataFrame
             ``source``, ``target``, ``weight``, ``standard_error``, ``z``, ``p_value``; weights in
-            the units of ``graph_``.  The weight of a pair that is not in ``graph_`` is 0 and has
-            no standard error.
+            the units of ``graph_``.  The weight of a pair that is not fitted is 0 and has no
+            standard error.
         """
         check_is_fitted(self)
         check_choice("pairs", pairs, ("graph", "all"))
@@ -95,7 +98,8 @@ class GaussianModelMixin(TransformerMixin):  # which wraps the transform of this
         else:
             asked = np.stack(np.triu_indices(graph.n_nodes, 1), axis=1)
         with bounded_blas():
-            table = tests_of(fitter, second, self.n_effective_, graph, asked)
+            fitted = _with_refuted_absences(fitter, second, self.n_effective_, graph)
+            table = tests_of(fitter, second, self.n_effective_, fitted, asked)
         labels: Any = range(graph.n_nodes) if graph.names is None else graph.names
         table.insert(0, "source", [labels[k] for k in asked[:, 0]])
         table.insert(1, "target", [labels[k] for k in asked[:, 1]])
@@ -244,8 +248,30 @@ def tests_of(
 def significant_edges(fitter: GaussianFitter, S: Array, n_signals: float, graph: Graph) -> Graph:
     """Edges with a p-value of at most 0.05 after Holm's correction for all pairs."""
     p = tests_of(fitter, S, n_signals, graph, graph.edges)["p_value"].to_numpy()
-    order = np.argsort(p, kind="stable")
-    allowed = LEVEL / (fitter.candidates.n_edges - np.arange(p.size))
-    n = int(np.argmax(np.append(p[order] > allowed, True)))
-    keep = np.sort(order[:n])
+    keep = np.sort(_rejected(p, fitter.candidates.n_edges))
     return Graph(graph.edges[keep].reshape(-1, 2), graph.weights[keep], graph.n_nodes, graph.names)
+
+
+def _with_refuted_absences(
+    fitter: GaussianFitter, S: Array, n_signals: float, graph: Graph
+) -> Graph:
+    """The edges of a graph, and the pairs that it lacks against the evidence."""
+    pairs = fitter.candidates
+    every = np.stack([pairs.i, pairs.j], axis=1)
+    number = every @ [pairs.n_nodes, 1]
+    for _ in range(ADDITIONS):
+        absent = every[~np.isin(number, graph.edges @ [pairs.n_nodes, 1])]
+        p = tests_of(fitter, S, n_signals, graph, absent)["p_value"].to_numpy()
+        more = absent[_rejected(p, pairs.n_edges)]
+        if not len(more):
+            break
+        edges = np.concatenate([graph.edges, more])
+        graph = Graph(edges, np.ones(len(edges)), graph.n_nodes, graph.names)
+    return graph
+
+
+def _rejected(p: Array, n_tests: int) -> NDArray[np.intp]:
+    """Which of the smallest p-values of ``n_tests`` tests Holm's procedure rejects."""
+    order = np.argsort(p, kind="stable")
+    allowed = LEVEL / (n_tests - np.arange(p.size))
+    return order[: int(np.argmax(np.append(p[order] > allowed, True)))]

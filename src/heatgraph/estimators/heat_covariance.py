@@ -12,6 +12,7 @@ from sklearn.covariance import EmpiricalCovariance
 
 from heatgraph.distributed.from_dask import is_dask
 from heatgraph.distributed.moments import fold_moments
+from heatgraph.errors import ParameterError
 from heatgraph.estimators.checkpoint import fingerprint, kept_in
 from heatgraph.estimators.fitted_graph import check_n_edges, store_graph, warn_of_status
 from heatgraph.estimators.gaussian_fitting import (
@@ -58,6 +59,7 @@ __all__ = ["HeatCovariance"]
 Array = NDArray[np.float64]
 
 CUT_RULE = "typical"  # that cut="auto" stands for
+SAME_SCALE = 1e-2  # relative: scales closer than this are one
 
 
 class HeatCovariance(GaussianModelMixin, HiddenScoreMixin, ReportMixin, EmpiricalCovariance):
@@ -163,7 +165,7 @@ class HeatCovariance(GaussianModelMixin, HiddenScoreMixin, ReportMixin, Empirica
     objective_ : ndarray
         Its history in the last stage of the fit, the start first, of the signals in units of
         their root mean square.  Without the penalty where ``relaxed_``.  Where entries are
-        missing, what is expected of them changes on the way, and the history need not fall.
+        missing, of the likelihood of what was observed.
     status_ : str
         "converged", "max_iter", "stalled" or "interrupted": how the fit of ``weights_`` ended.
     residual_ : float
@@ -344,6 +346,7 @@ class HeatCovariance(GaussianModelMixin, HiddenScoreMixin, ReportMixin, Empirica
             self._store(settings, fit, signals.unit, names, n_edges)
         warn_of_status(self)
         self._warn_of_graph()
+        self._warn_of_scales()
         return self
 
     def _settings(
@@ -351,7 +354,7 @@ class HeatCovariance(GaussianModelMixin, HiddenScoreMixin, ReportMixin, Empirica
     ) -> CovarianceSettings:
         rho = _strengths("shrinkage", self.shrinkage, SHRINKAGES)
         if max(rho) >= 1.0:
-            raise ValueError(f"shrinkage must be below 1, got {self.shrinkage!r}.")
+            raise ParameterError("shrinkage", f"must be below 1, got {self.shrinkage!r}.")
         if isinstance(self.cut, str):
             check_choice("cut", self.cut, ("auto", *CUTS, "significance"))
         else:
@@ -475,6 +478,16 @@ class HeatCovariance(GaussianModelMixin, HiddenScoreMixin, ReportMixin, Empirica
                     UserWarning,
                     stacklevel=3,
                 )
+
+    def _warn_of_scales(self) -> None:
+        if np.any(np.diff(self.scales_) <= SAME_SCALE * self.scales_[1:]):
+            warnings.warn(
+                f"HeatCovariance: n_scales={self.scales_.size}, but scales of the fit are equal: "
+                "these signals do not tell them apart. Give more signals or fewer candidates, or "
+                "lower n_scales.",
+                UserWarning,
+                stacklevel=3,
+            )
 
     def _warn_of_graph(self) -> None:
         if self.graph_.n_edges == 0 and self.status_ is not Status.INTERRUPTED:

@@ -9,6 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from heatgraph.errors import ParameterError
 from heatgraph.estimators.validation import check_complete, check_signals, unit_of
 from heatgraph.models.heat import Signals
 from heatgraph.selection.edge_count_search import HIDDEN_SHARE as SCORED_SHARE
@@ -56,7 +57,7 @@ class HiddenScoreMixin:
         check_is_fitted(self)
         observations = check_signals(self, X, reset=False)
         if np.isnan(observations).all():
-            raise ValueError("X: no entry was observed, so there is nothing to predict.")
+            raise ParameterError("X", ": no entry was observed, so there is nothing to predict.")
         rng = np.random.default_rng(random_state)
         hidden = which_hidden(observations, rng)
         error, total = hidden_errors(self, observations, hidden, unit_of(observations))

@@ -13,15 +13,23 @@ from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from heatgraph.errors import ParameterError
 from heatgraph.estimators.checkpoint import fingerprint, kept_in
 from heatgraph.estimators.fit_warnings import warn_of_fit
 from heatgraph.estimators.fitted_graph import CUT, store_graph, warn_of_status
 from heatgraph.estimators.fitting import Fit, fit_heat, mean_around, refit_resamples
 from heatgraph.estimators.hidden import HiddenScoreMixin, as_given
 from heatgraph.estimators.input_signals import Intake, take_in
-from heatgraph.estimators.large import LargeModel, large_sources
+from heatgraph.estimators.large import fit_large
+from heatgraph.estimators.large_model import LargeModel
 from heatgraph.estimators.model import DenseModel
-from heatgraph.estimators.parameters import PENALTY_OF, HeatParameters, n_threads, resolve
+from heatgraph.estimators.parameters import (
+    PENALTY_OF,
+    HeatParameters,
+    is_large,
+    n_threads,
+    resolve,
+)
 from heatgraph.estimators.progress import watch_fit
 from heatgraph.estimators.reporting import ReportMixin
 from heatgraph.estimators.sources import SourceCodes
@@ -39,7 +47,6 @@ from heatgraph.selection.choose_parameters import HIDDEN_SHARE
 from heatgraph.selection.cut import CUTS
 from heatgraph.selection.masked_prediction import hide_entries
 from heatgraph.solvers.checkpoint_protocol import Keeper
-from heatgraph.solvers.heat import as_sources
 from heatgraph.solvers.result import Monitor, Status
 from heatgraph.solvers.signal_model import level_of
 from heatgraph.solvers.threads import bounded_blas
@@ -84,14 +91,16 @@ class LearnHeat(HiddenScoreMixin, ReportMixin, TransformerMixin, BaseEstimator):
     atoms : {"unit", "raw"}
         What the sparsity penalty charges for an atom: its norm, or 1 as in the paper.
     solver : {"auto", "dense", "sparse", "paper"}
-        "dense" works on an array of all pairs, "sparse" on the candidate edges alone, with no
-        such array, which "auto" prefers from 2000 nodes on; "paper" runs the paper's two
-        algorithms to the letter, with a conic solver inside (``pip install "heatgraph[paper]"``).
+        "dense" learns the graph and the sources together, on an array of all pairs.  "sparse", for
+        large graphs, which "auto" takes from 2000 nodes on, learns the graph first, as
+        :class:`HeatCovariance` does, on candidate edges and without such an array; then the scales
+        and alpha by masked prediction of some signals, and the sources of all of them.  "paper"
+        runs the paper's two algorithms to the letter, with a conic solver inside
+        (``pip install "heatgraph[paper]"``).
     candidates : optional
         The pairs that may be edges: None or "all", a number of nearest neighbours, an edge list,
-        a mask, a Graph.  For all of them, ``solver="sparse"`` starts from 25 neighbours, and adds
-        pairs until the gradient over every pair promises a fall of the objective of 1% at most:
-        the status is then "certified".
+        a mask, a Graph.  For ``solver="sparse"`` they mean what they mean for
+        :class:`HeatCovariance`.
     n_edges : int or str, optional
         Keep this many edges in ``graph_``, or a multiple of the nodes such as "4N"; beta, where
         it is "auto", is chosen to give about as many.
@@ -106,12 +115,12 @@ class LearnHeat(HiddenScoreMixin, ReportMixin, TransformerMixin, BaseEstimator):
         signals.  Any number gives the same result.  BLAS is held to one thread meanwhile (from
         500 nodes on to ``n_jobs`` in the fit itself, whose last bits may then differ).
     max_iter : int, optional
-        Limit on the iterations of the fit; unless given 2000, for ``solver="sparse"`` 500, and
-        1000 as in the paper for ``solver="paper"``.
+        Limit on the iterations of the fit; unless given 2000, for ``solver="sparse"`` 500 on the
+        graph, and 1000 as in the paper for ``solver="paper"``.
     tol : float
         Stop when the gradient promises no larger relative fall of the objective.  (For
-        ``solver="paper"``: the paper's own rule, an absolute change of the objective.  A fit that
-        is certified over all pairs under ``penalty="l1"`` stops at half a percent.)
+        ``solver="paper"``: the paper's own rule, an absolute change of the objective.  For
+        ``solver="sparse"``: the duality gap of the sources of a signal, over its energy.)
     random_state : int, Generator or None
         Seed of the folds, the hidden entries and the random start.  None repeats, too.
     verbose : int
@@ -135,7 +144,7 @@ class LearnHeat(HiddenScoreMixin, ReportMixin, TransformerMixin, BaseEstimator):
         changes ``location_`` only.  Needs ``solver="dense"`` and signals in memory.
     positive : bool
         Whether sources cannot be negative, as for a tracer that is released or heat that is only
-        ever added.  Needs ``solver="dense"`` and signals in memory.
+        ever added.  Needs signals in memory.
     cv : int or splitter, optional
         How signals are held out where parameters are chosen: the number of folds, 3 unless given,
         or a splitter of scikit-learn.  Folds are drawn at random, but where consecutive rows are
@@ -169,14 +178,11 @@ class LearnHeat(HiddenScoreMixin, ReportMixin, TransformerMixin, BaseEstimator):
         :meth:`score_hidden` compares with.
     objective_ : ndarray
         Its history, the start first and the final value last.  In the rounds of
-        ``penalty="log"`` it is that of the round's tangent, which lies above; with
-        ``solver="sparse"`` it may rise a little where finer atoms take over.  The last value is
-        the objective's own.
+        ``penalty="log"`` it is that of the round's tangent, which lies above.  The last value is
+        the objective's own.  With ``solver="sparse"`` two values, on the graph found: without
+        sources, and with them.
     status_ : str
-        "converged", "certified", "max_iter", "stalled" or "interrupted".
-    certificate_ : float
-        Relative fall of the objective that the gradient over every pair of nodes still promises;
-        NaN where only candidates were looked at.
+        "converged", "max_iter", "stalled" or "interrupted".
     residual_ : float
         Relative fall of the objective that the gradient still promises, with the logarithmic
         penalty itself where that is minimised and not that of a tangent.
@@ -291,19 +297,18 @@ class LearnHeat(HiddenScoreMixin, ReportMixin, TransformerMixin, BaseEstimator):
         """
         X, groups = with_epochs(X, groups)
         with take_in(self, X) as given:
-            belongs = {}
-            if self.checkpoint is not None:
-                belongs = fingerprint(self, given.content, given.names)
-            parameters = resolve(self, given.signals, given.unit, given.names, given.dtype, groups)
             n_bootstrap = int(check_number("n_bootstrap", self.n_bootstrap, integer=True))
             if isinstance(self.cut, str):
                 check_choice("cut", self.cut, ("auto", *CUTS))
             else:
                 check_number("cut", self.cut)
-            if n_bootstrap and parameters.solver == "sparse":
-                raise ValueError(
-                    'n_bootstrap resamples fits of solver="dense" only; pass n_bootstrap=0.'
-                )
+            if is_large(self, given.signals):
+                fit_large(self, given, groups, monitor)
+                return self
+            belongs = {}
+            if self.checkpoint is not None:
+                belongs = fingerprint(self, given.content, given.names)
+            parameters = resolve(self, given.signals, given.unit, given.names, groups)
             free = isinstance(self.beta, str)
             threads = bounded_blas(self.n_features_in_, parameters.n_jobs)
             with kept_in(self.checkpoint, belongs) as keeper, threads:
@@ -368,10 +373,6 @@ class LearnHeat(HiddenScoreMixin, ReportMixin, TransformerMixin, BaseEstimator):
         self.location_ = given.level + unit * level_of(solution, pairs.n_nodes)
         self.node_means_ = given.node_means
         self.comparison_ = None
-        self.certificate_ = float("nan")
-        if fit.large is not None:
-            self.certificate_ = fit.large.gap
-            self.sources_ = large_sources(fit.large, scale_of, unit)
         self.objective_ = per_square(solution.objective, unit)
         self.status_ = solution.status
         self.residual_ = solution.residual
@@ -424,20 +425,17 @@ class LearnHeat(HiddenScoreMixin, ReportMixin, TransformerMixin, BaseEstimator):
             set.  Needs the array of all pairs, as ``solver="dense"`` has it.
         """
         check_is_fitted(self)
-        return self._code(X, self.alpha_, start)
-
-    def _code(self, X: Any, alpha: float, start: Any = None) -> SourceCodes:
         around = check_signals(self, X, reset=False) - self.location_
         unit = unit_of(around)
         signals = Signals.from_missing(around.T / unit)
         model = self._model()
         if start is None:
-            coding = model.code(signals, alpha / unit)
+            coding = model.code(signals, self.alpha_ / unit)
         else:
             if not isinstance(model, DenseModel):
                 raise ValueError("start: sources of so large a graph are found from none; omit it.")
             given = self._as_sources(start).reshape(len(around), -1) / unit
-            coding = model.code(signals, alpha / unit, given)
+            coding = model.code(signals, self.alpha_ / unit, given)
         energy = signals.energy
         gap = np.divide(coding.gap, energy, out=np.zeros_like(energy), where=energy > 0.0)
         shape = (len(around), self.scales_.size, self.n_features_in_)
@@ -496,8 +494,11 @@ class LearnHeat(HiddenScoreMixin, ReportMixin, TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         observations = check_signals(self, X, reset=False)
         missing = np.isnan(observations)
-        sources = self._code(X, self.predicting_alpha_).sources
-        filled = np.where(missing, self.inverse_transform(sources), observations)
+        around = observations - self.location_
+        unit = unit_of(around)
+        signals = Signals.from_missing(np.ascontiguousarray(around.T / unit))
+        expected = self._model().predict(signals, self.predicting_alpha_ / unit).T * unit
+        filled = np.where(missing, expected + self.location_, observations)
         empty = np.flatnonzero(missing.all(axis=1))
         if empty.size:
             filled[empty] = np.nan
@@ -520,14 +521,13 @@ class LearnHeat(HiddenScoreMixin, ReportMixin, TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         around = check_signals(self, X, reset=False) - self.location_
         if np.isnan(around).all():
-            raise ValueError("X: no entry was observed, so there is nothing to predict.")
+            raise ParameterError("X", ": no entry was observed, so there is nothing to predict.")
         unit = unit_of(around)
         part = hide_entries(
             Signals.from_missing(around.T / unit), HIDDEN_SHARE, np.random.default_rng(0)
         )
         model = self._model()
-        coding = model.code(part.visible, self.predicting_alpha_ / unit)
-        predicted = model.synthesis(as_sources(coding.h, self.scales_.size))
+        predicted = model.predict(part.visible, self.predicting_alpha_ / unit)
         error, energy = part.errors(predicted), part.energy
         total = float(energy.sum())
         share = 1.0 - float(error.sum()) / total if total > 0.0 else 0.0
@@ -551,10 +551,10 @@ class LearnHeat(HiddenScoreMixin, ReportMixin, TransformerMixin, BaseEstimator):
         """What codes and diffuses further signals: by all pairs, or without."""
         penalty = PENALTY_OF[self.atoms] if self.penalty == "auto" else self.penalty
         workers = n_threads(self.n_jobs)
-        if issparse(self.laplacian_) and not self.positive:
-            return LargeModel(self.weights_, self.scales_, self.atoms == "unit", penalty, workers)
-        L = self.laplacian_.toarray() if issparse(self.laplacian_) else self.laplacian_
-        return DenseModel(L, self.scales_, self.atoms, penalty, workers, bool(self.positive))
+        how: tuple[Any, ...] = (penalty, workers, bool(self.positive))
+        if issparse(self.laplacian_):
+            return LargeModel(self.weights_, self.scales_, self.atoms == "unit", *how)
+        return DenseModel(self.laplacian_, self.scales_, self.atoms, *how)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

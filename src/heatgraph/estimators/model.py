@@ -13,7 +13,7 @@ from heatgraph.graph import CandidateEdges
 from heatgraph.models.atoms import ATOMS
 from heatgraph.models.heat import Dictionary, HeatObjective, Signals
 from heatgraph.solvers.lasso import Coding
-from heatgraph.solvers.signal_access import settle_codes
+from heatgraph.solvers.signal_access import as_sources, settle_codes
 from heatgraph.solvers.signal_model import SignalModel
 
 __all__ = ["DenseModel"]
@@ -50,6 +50,10 @@ class DenseModel:
             return settle_codes(self._dictionary, signals, alpha, first, **how)
         code = SignalModel(self.positive).coder(self.penalty)
         return code(self._dictionary, signals, alpha, n_threads=self.n_threads)
+
+    def predict(self, signals: Signals, alpha: float) -> Array:
+        """What the sources of signals diffuse into, (N, M)."""
+        return self.synthesis(as_sources(self.code(signals, alpha).h, self.tau.size))
 
     def synthesis(self, H: Array) -> Array:
         """``sum_s E_s H_s`` (N, M) of sources (S, N, M)."""

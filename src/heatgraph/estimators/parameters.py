@@ -11,15 +11,14 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from heatgraph.distributed.signals import DaskSignals
+from heatgraph.errors import ParameterError
 from heatgraph.estimators.fitted_graph import check_n_edges
 from heatgraph.estimators.validation import (
     Names,
     check_choice,
     check_number,
     columns_of,
-    is_every_pair,
     resolve_candidates,
-    start_near,
 )
 from heatgraph.graph import CandidateEdges, Graph
 from heatgraph.models.atoms import ATOMS, AtomWeights
@@ -28,16 +27,26 @@ from heatgraph.selection.choose_parameters import ALPHAS, BETAS, Grid, units_of
 from heatgraph.solvers.log_penalty import PENALTIES
 from heatgraph.solvers.signal_model import SignalModel
 
-__all__ = ["HeatParameters", "edge_count", "first_scales", "is_auto", "n_threads", "resolve"]
+__all__ = [
+    "PENALTY_OF",
+    "HeatParameters",
+    "LargeParameters",
+    "edge_count",
+    "first_scales",
+    "is_auto",
+    "is_large",
+    "n_threads",
+    "resolve",
+    "resolve_large",
+]
 
 Array = NDArray[np.float64]
 
 SOLVERS = ("auto", "dense", "sparse", "paper")
-MAX_ITER = {"dense": 2000, "sparse": 500, "paper": 1000}
-MANY_NODES = 2000  # from which on the matrix-free engine is the faster one
+MAX_ITER = {"dense": 2000, "paper": 1000}
+MANY_NODES = 2000  # from which on the graph is learned without an array of all pairs
 INITS = ("uniform", "random")
 PENALTY_OF = {"unit": "log", "raw": "l1"}
-NEIGHBOURS = 25  # of each node, from which a fit over all pairs of many nodes starts
 FIRST_SCALES = (1.0, 3.0)  # the span that the scales start in where none are given
 MOST_SCALES = 3  # that n_scales="auto" tries
 
@@ -65,8 +74,6 @@ class HeatParameters:
     tol: float
     n_jobs: int
     rng: np.random.Generator
-    every_pair: bool
-    dtype: Any
     model: SignalModel
     cv: Any = None
     groups: Any = None
@@ -99,7 +106,6 @@ def resolve(
     X: Array | DaskSignals,
     unit: float,
     names: Names,
-    dtype: Any = np.float64,
     groups: Any = None,
 ) -> HeatParameters:
     """Check every parameter of the estimator against ``X`` (n_signals, n_nodes), of unit size.
@@ -108,13 +114,9 @@ def resolve(
     mathematics writes them.
     """
     signals, rows = _signals_and_rows(estimator, X)
-    n_nodes = rows.shape[1]
-    solver = _engine(check_choice("solver", estimator.solver, SOLVERS), n_nodes, X)
-    every_pair = is_every_pair(estimator.candidates)
-    given = NEIGHBOURS if every_pair and solver == "sparse" else estimator.candidates
-    candidates = resolve_candidates(given, rows, names)
-    atoms = check_choice("atoms", estimator.atoms, tuple(ATOMS))
-    penalty = check_choice("penalty", estimator.penalty, ("auto", *PENALTIES))
+    solver = "paper" if estimator.solver == "paper" else "dense"
+    candidates = resolve_candidates(estimator.candidates, rows, names)
+    atoms, penalty = _penalty(estimator)
     model = SignalModel(bool(estimator.positive), bool(estimator.fit_intercept))
     _check_model(model, solver, signals)
     if solver == "paper":
@@ -125,31 +127,106 @@ def resolve(
         candidates=candidates,
         atoms=ATOMS[atoms],
         signals=signals,
-        w=_start(estimator, candidates, names, rng, rows if solver == "sparse" else None),
+        w=_start(estimator, candidates, names, rng),
         alphas=_choices("alpha", estimator.alpha, (unit,), ALPHAS, alpha_unit),
         betas=_choices("beta", estimator.beta, (unit, unit), BETAS, beta_unit),
         starts=_scales(estimator),
         learn_scales=bool(estimator.learn_scales),
-        penalty=PENALTY_OF[atoms] if penalty == "auto" else penalty,
+        penalty=penalty,
         solver=solver,
         n_edges=check_n_edges(edge_count(estimator.n_edges, candidates.n_nodes), candidates),
         max_iter=_limit(estimator.max_iter, solver),
         tol=_tolerance(estimator.tol, solver, unit),
         n_jobs=n_threads(estimator.n_jobs),
         rng=rng,
-        every_pair=every_pair,
-        dtype=dtype,
         model=model,
         cv=estimator.cv,
         groups=None if groups is None else np.asarray(groups),
     )
 
 
-def _engine(solver: str, n_nodes: int, X: Any) -> str:
-    """The solver that "auto" stands for."""
+def is_large(estimator: Any, X: Array | DaskSignals) -> bool:
+    """Whether the graph is to be learned without an array of all pairs."""
+    solver = check_choice("solver", estimator.solver, SOLVERS)
     if solver != "auto":
-        return solver
-    return "sparse" if n_nodes >= MANY_NODES and not isinstance(X, DaskSignals) else "dense"
+        return solver == "sparse"
+    return not isinstance(X, DaskSignals) and X.shape[1] >= MANY_NODES
+
+
+@dataclass(frozen=True, eq=False)
+class LargeParameters:
+    """One fit to a large graph: signals ``X`` (M, N) of size 1, what is given, the limits.
+
+    ``alpha`` and ``tau`` are None where they are to be chosen; ``others`` are scales to try.
+    """
+
+    X: Array
+    alpha: float | None
+    tau: Array | None
+    others: tuple[Array, ...]
+    n_scales: int
+    unit_atoms: bool
+    penalty: str
+    positive: bool
+    tol: float
+    n_threads: int
+    rng: np.random.Generator
+
+
+# What only the dense solver has, and the value that asks for none of it.
+DENSE_ONLY: dict[str, Any] = {
+    "fit_intercept": False,
+    "beta": "auto",
+    "init": "uniform",
+    "n_bootstrap": 0,
+    "cv": None,
+    "groups": None,
+}
+
+
+def resolve_large(estimator: Any, X: Any, unit: float, groups: Any) -> LargeParameters:
+    """Check every parameter of the estimator that a fit to a large graph takes."""
+    if isinstance(X, DaskSignals):
+        raise ValueError(
+            'solver="sparse" needs the signals in memory; use solver="dense" for a Dask collection.'
+        )
+    _check_not_silent(estimator, X)
+    for name, without in DENSE_ONLY.items():
+        value = groups if name == "groups" else getattr(estimator, name)
+        if not (isinstance(value, type(without)) and value == without):
+            raise ValueError(
+                f'{name}={value!r} needs solver="dense", which takes up to some thousand nodes; '
+                f"pass that, or {name}={without!r}."
+            )
+    starts = _scales(estimator)
+    if len(starts) > 1:
+        raise ValueError(
+            'n_scales="auto" compares dozens of fits, which solver="sparse" does not; pass a '
+            "number, such as n_scales=2."
+        )
+    given, learned = estimator.scales is not None, bool(estimator.learn_scales)
+    tau = np.unique(starts[0])
+    alphas = _choices("alpha", estimator.alpha, (unit,), ALPHAS, 1.0)
+    atoms, penalty = _penalty(estimator)
+    return LargeParameters(
+        X=X,
+        alpha=alphas[0] if len(alphas) == 1 else None,
+        tau=None if learned else tau,
+        others=(tau,) if learned and given else (),
+        n_scales=tau.size,
+        unit_atoms=atoms == "unit",
+        penalty=penalty,
+        positive=bool(estimator.positive),
+        tol=check_number("tol", estimator.tol, strict=True),
+        n_threads=n_threads(estimator.n_jobs),
+        rng=_generator(estimator.random_state),
+    )
+
+
+def _penalty(estimator: Any) -> tuple[str, str]:
+    atoms = check_choice("atoms", estimator.atoms, tuple(ATOMS))
+    penalty = check_choice("penalty", estimator.penalty, ("auto", *PENALTIES))
+    return atoms, PENALTY_OF[atoms] if penalty == "auto" else penalty
 
 
 def _signals_and_rows(
@@ -161,14 +238,7 @@ def _signals_and_rows(
             "fit_intercept=True takes a single signal (1 sample) for the level; pass two signals "
             "or more, or fit_intercept=False."
         )
-    largest = X.total_energy if isinstance(X, DaskSignals) else np.nanmax(np.abs(X), initial=0.0)
-    if not largest > 0.0:
-        nothing = not isinstance(X, DaskSignals) and bool(np.isnan(X).all())
-        level = "the mean of its node" if estimator.fit_intercept else "zero"
-        seen = "no entry was observed" if nothing else f"every observed entry is {level}"
-        raise ValueError(
-            f"X holds no signal: {seen}. A graph can only be learned from signals that vary."
-        )
+    _check_not_silent(estimator, X)
     if not isinstance(X, DaskSignals):
         return Signals.from_missing(np.ascontiguousarray(X.T)), X
     if estimator.solver not in ("auto", "dense"):
@@ -180,6 +250,17 @@ def _signals_and_rows(
         return X, np.empty((0, X.n_nodes))
     lam, U = np.linalg.eigh(X.gram)
     return X, np.sqrt(np.maximum(lam, 0.0))[:, None] * U.T
+
+
+def _check_not_silent(estimator: Any, X: Array | DaskSignals) -> None:
+    largest = X.total_energy if isinstance(X, DaskSignals) else np.nanmax(np.abs(X), initial=0.0)
+    if not largest > 0.0:
+        nothing = not isinstance(X, DaskSignals) and bool(np.isnan(X).all())
+        level = "the mean of its node" if estimator.fit_intercept else "zero"
+        seen = "no entry was observed" if nothing else f"every observed entry is {level}"
+        raise ParameterError(
+            "X", f"holds no signal: {seen}. A graph can only be learned from signals that vary."
+        )
 
 
 def _check_model(model: SignalModel, solver: str, signals: Signals | DaskSignals) -> None:
@@ -201,8 +282,8 @@ def _check_model(model: SignalModel, solver: str, signals: Signals | DaskSignals
 
 def _check_paper(atoms: str, penalty: str, signals: Signals | DaskSignals) -> None:
     if atoms != "raw" or penalty == "log":
-        raise ValueError(
-            'solver="paper" has the paper\'s penalty only; set atoms="raw" (and penalty="l1").'
+        raise ParameterError(
+            "atoms", 'must be "raw", and penalty "l1", where solver is "paper": it has no other.'
         )
     if isinstance(signals, Signals) and signals.observed is not None:
         raise ValueError(
@@ -232,13 +313,13 @@ def _generator(random_state: Any) -> np.random.Generator:
     if random_state is None or isinstance(random_state, (int, np.integer)):
         seed = 0 if random_state is None else int(random_state)
         if seed < 0:
-            raise ValueError(f"random_state must be an integer >= 0, got {seed}.")
+            raise ParameterError("random_state", f"must be an integer >= 0, got {seed}.")
         return np.random.default_rng(seed)
     try:
         return np.random.default_rng(check_random_state(random_state).randint(2**31))
     except ValueError:
-        raise ValueError(
-            f"random_state must be an integer >= 0, a Generator or None, got {random_state!r}."
+        raise ParameterError(
+            "random_state", f"must be an integer >= 0, a Generator or None, got {random_state!r}."
         ) from None
 
 
@@ -248,9 +329,9 @@ def edge_count(n_edges: Any, n_nodes: int) -> int | None:
         return cast("int | None", n_edges)
     written = re.fullmatch(r"(\d+(?:\.\d+)?)\s*N", n_edges.strip())
     if written is None:
-        raise ValueError(
-            f'n_edges must be a number of edges, or a multiple of the nodes as "4N", got '
-            f"{n_edges!r}."
+        raise ParameterError(
+            "n_edges",
+            f'must be a number of edges, or a multiple of the nodes as "4N", got {n_edges!r}.',
         )
     return max(1, round(float(written[1]) * n_nodes))
 
@@ -259,9 +340,10 @@ def _scales(estimator: Any) -> tuple[Array, ...]:
     """The scales to start from; several vectors where their number is to be chosen."""
     if isinstance(estimator.n_scales, str):
         if estimator.n_scales != "auto" or estimator.scales is not None:
-            raise ValueError(
-                'n_scales must be an integer >= 1, or "auto" where no scales are given, got '
-                f"{estimator.n_scales!r}."
+            raise ParameterError(
+                "n_scales",
+                'must be an integer >= 1, or "auto" where no scales are given, got '
+                f"{estimator.n_scales!r}.",
             )
         _check_learned(estimator)
         return tuple(first_scales(S) for S in range(1, MOST_SCALES + 1))
@@ -274,12 +356,12 @@ def _scales(estimator: Any) -> tuple[Array, ...]:
     except (TypeError, ValueError):
         tau = np.array(np.nan)
     if tau.ndim != 1 or not tau.size or not np.all(np.isfinite(tau) & (tau >= 0.0)):
-        raise ValueError(
-            f"scales must be a sequence of finite numbers >= 0, got {estimator.scales!r}."
+        raise ParameterError(
+            "scales", f"must be a sequence of finite numbers >= 0, got {estimator.scales!r}."
         )
     if tau.size != S:
-        raise ValueError(
-            f"scales has {tau.size} values but n_scales is {S}; pass n_scales={tau.size}."
+        raise ParameterError(
+            "scales", f"has {tau.size} values but n_scales is {S}; pass n_scales={tau.size}."
         )
     return (tau,)
 
@@ -292,8 +374,8 @@ def first_scales(n: int) -> Array:
 
 def _check_learned(estimator: Any) -> None:
     if not estimator.learn_scales:
-        raise ValueError(
-            "learn_scales=False holds the scales, so scales must be given, e.g. scales=(2, 4)."
+        raise ParameterError(
+            "scales", "must be given to be held (learn_scales=False), e.g. (2, 4)."
         )
 
 
@@ -307,14 +389,14 @@ def _choices(
     for unit in units:  # one by one: the square of a unit may be out of range
         given /= unit
     if not np.isfinite(given):
-        raise ValueError(f'{name} = {value!r} is too large for signals so small; try "auto".')
+        raise ParameterError(name, f'= {value!r} is too large for signals so small; try "auto".')
     return (given,)
 
 
 def is_auto(name: str, value: Any) -> bool:
     """Whether a parameter is to be chosen; no other text will do."""
     if isinstance(value, str) and value != "auto":
-        raise ValueError(f'{name} must be a number >= 0 or "auto", got {value!r}.')
+        raise ParameterError(name, f'must be a number >= 0 or "auto", got {value!r}.')
     return isinstance(value, str)
 
 
@@ -323,18 +405,12 @@ def _start(
     candidates: CandidateEdges,
     names: Names,
     rng: np.random.Generator,
-    rows: Array | None,
 ) -> Array:
-    """Weights to start from, on the simplex of the candidates.
-
-    Where ``rows`` are given, "uniform" is on the candidates nearest to each node.
-    """
+    """Weights to start from, on the simplex of the candidates."""
     total = 0.5 * candidates.n_nodes
     if isinstance(estimator.init, Graph):
         return _from_graph(estimator.init, candidates, names, total)
     if check_choice("init", estimator.init, INITS) == "uniform":
-        if rows is not None:
-            return start_near(candidates, rows)
         return np.full(candidates.n_edges, total / candidates.n_edges)
     return _on_simplex(rng.uniform(size=candidates.n_edges), total)
 
@@ -344,7 +420,7 @@ def _from_graph(graph: Graph, candidates: CandidateEdges, names: Names, total: f
     W = graph.adjacency()
     w: Array = np.asarray(W[node[candidates.i], node[candidates.j]], dtype=np.float64).ravel()
     if w.sum() <= 0.0:
-        raise ValueError("init: no edge of the graph is among the candidates.")
+        raise ParameterError("init", ": no edge of the graph is among the candidates.")
     return _on_simplex(w, total)
 
 
@@ -358,5 +434,7 @@ def n_threads(n_jobs: int | None) -> int:
     from joblib import effective_n_jobs
 
     if n_jobs == 0 or (n_jobs is not None and not isinstance(n_jobs, (int, np.integer))):
-        raise ValueError(f"n_jobs must be None, a number of threads or -1 for all, got {n_jobs!r}.")
+        raise ParameterError(
+            "n_jobs", f"must be None, a number of threads or -1 for all, got {n_jobs!r}."
+        )
     return int(effective_n_jobs(n_jobs))

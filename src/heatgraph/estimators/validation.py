@@ -14,6 +14,7 @@ from scipy import sparse
 from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.validation import validate_data
 
+from heatgraph.errors import ParameterError
 from heatgraph.graph import CandidateEdges, Graph
 
 __all__ = [
@@ -49,9 +50,10 @@ IN_RANGE = (1e-140, 1e150)  # sizes of values whose variances, and their inverse
 def check_range(unit: float) -> None:
     """A covariance is in squares of the units of ``X``."""
     if not IN_RANGE[0] < unit < IN_RANGE[1]:
-        raise ValueError(
-            f"X: its values vary by about {unit:.0e}, so that variances leave the range of "
-            f"floating point; multiply X by {1.0 / unit:.0e}."
+        raise ParameterError(
+            "X",
+            f": its values vary by about {unit:.0e}, so that variances leave the range of "
+            f"floating point; multiply X by {1.0 / unit:.0e}.",
         )
 
 
@@ -74,9 +76,10 @@ def check_signals(
     except ValueError as error:
         if "could not convert" not in str(error):
             raise
-        raise ValueError(
-            f"X must hold numbers only, and NaN where nothing was observed: {error}; drop the "
-            "columns that are not nodes."
+        raise ParameterError(
+            "X",
+            f"must hold numbers only, and NaN where nothing was observed: {error}; drop the "
+            "columns that are not nodes.",
         ) from None
     return checked
 
@@ -92,9 +95,10 @@ def check_complete(estimator: Any, X: Any, *, reset: bool, min_signals: int = 1)
             "drop those signals, or use LearnHeat, which reads NaN as not observed."
         )
     if len(checked) < min_signals:
-        raise ValueError(
-            f"X has {len(checked)} sample(s), a minimum of {min_signals} signals is required by "
-            f"{name}."
+        raise ParameterError(
+            "X",
+            f"has {len(checked)} sample(s), a minimum of {min_signals} signals is required by "
+            f"{name}.",
         )
     return checked
 
@@ -106,13 +110,16 @@ def node_names(X: Any) -> Names:
     names = tuple(X.columns)
     missing = [k for k, name in enumerate(names) if pd.isna(name) or name == ""]
     if missing:
-        raise ValueError(
-            f"X: column {missing[0]} has no name; name every column after its node, or pass "
-            "X.to_numpy() for numbered nodes."
+        raise ParameterError(
+            "X",
+            f": column {missing[0]} has no name; name every column after its node, or pass "
+            "X.to_numpy() for numbered nodes.",
         )
     if len(set(names)) < len(names):
         twice = next(name for k, name in enumerate(names) if name in names[:k])
-        raise ValueError(f"X: two columns are named {twice!r}; every node needs a name of its own.")
+        raise ParameterError(
+            "X", f": two columns are named {twice!r}; every node needs a name of its own."
+        )
     return names
 
 
@@ -180,14 +187,16 @@ def check_number(
     what = "an integer" if integer else "a finite number"
     bad = isinstance(value, bool) or not isinstance(value, kind) or not np.isfinite(value)
     if bad or value < minimum or (strict and value == minimum):
-        raise ValueError(f"{name} must be {what} {bound}, got {value!r}.")
+        raise ParameterError(name, f"must be {what} {bound}, got {value!r}.")
     return float(value)
 
 
 def check_choice(name: str, value: Any, choices: Sequence[str]) -> str:
     """``value`` if it is one of the choices, or a ValueError that lists them."""
     if not isinstance(value, str) or value not in choices:
-        raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}.")
+        raise ParameterError(
+            name, f"must be one of {', '.join(map(repr, choices))}, got {value!r}."
+        )
     return value
 
 
@@ -209,7 +218,7 @@ def resolve_candidates(candidates: Any, X: Array, names: Names) -> CandidateEdge
     if sparse.issparse(candidates) or getattr(candidates, "shape", None) == (n, n):
         mask = sparse.coo_array(candidates)
         if mask.shape != (n, n):
-            raise ValueError(f"candidates: the mask must be ({n}, {n}), got {mask.shape}.")
+            raise ParameterError("candidates", f": the mask must be ({n}, {n}), got {mask.shape}.")
         return _from_pairs(np.stack([mask.row, mask.col], axis=1)[mask.data != 0], n)
     return _from_pairs(_numbered(candidates, names, n), n)
 
@@ -254,14 +263,16 @@ def _directions(X: Array) -> Array:
 def columns_of(parameter: str, graph: Graph, n: int, names: Names) -> NDArray[np.intp]:
     """The column of ``X`` of each node of a graph: by name where both have names."""
     if graph.n_nodes != n:
-        raise ValueError(f"{parameter}: the graph has {graph.n_nodes} nodes, X has {n} columns.")
+        raise ParameterError(
+            parameter, f": the graph has {graph.n_nodes} nodes, X has {n} columns."
+        )
     if names is None or graph.names is None:
         return np.arange(n)
     index = {name: k for k, name in enumerate(names)}
     unknown = [name for name in graph.names if name not in index]
     if unknown:
-        raise ValueError(
-            f"{parameter}: the graph has a node {unknown[0]!r}, which is not a column of X."
+        raise ParameterError(
+            parameter, f": the graph has a node {unknown[0]!r}, which is not a column of X."
         )
     return np.array([index[name] for name in graph.names], dtype=np.intp)
 
@@ -290,9 +301,10 @@ def _nearly_nearest(rows: Array, k: int) -> NDArray[np.intp]:
 def _numbered(pairs: Any, names: Names, n: int) -> NDArray[np.intp]:
     """Pairs of names or numbers as pairs of column numbers."""
     if isinstance(pairs, str) or not isinstance(pairs, Iterable):
-        raise ValueError(
-            'candidates must be None, "all", a number of nearest neighbours, a list of pairs, a '
-            f"mask or a Graph, got {pairs!r}."
+        raise ParameterError(
+            "candidates",
+            'must be None, "all", a number of nearest neighbours, a list of pairs, a '
+            f"mask or a Graph, got {pairs!r}.",
         )
     listed = pairs.to_numpy().tolist() if hasattr(pairs, "to_numpy") else list(pairs)
     index = {name: k for k, name in enumerate(names if names is not None else range(n))}
@@ -302,13 +314,14 @@ def _numbered(pairs: Any, names: Names, n: int) -> NDArray[np.intp]:
             one, other = pair
             numbers[k] = index[one], index[other]
         except (TypeError, ValueError):
-            raise ValueError(
-                f"candidates: entry {k} must be a pair of nodes, got {pair!r}."
+            raise ParameterError(
+                "candidates", f": entry {k} must be a pair of nodes, got {pair!r}."
             ) from None
         except KeyError as unknown:
             known = "a column of X" if names is not None else f"a node number below {n}"
-            raise ValueError(
-                f"candidates: entry {k} names the node {unknown.args[0]!r}, which is not {known}."
+            raise ParameterError(
+                "candidates",
+                f": entry {k} names the node {unknown.args[0]!r}, which is not {known}.",
             ) from None
     return numbers
 
@@ -317,7 +330,7 @@ def _from_pairs(pairs: NDArray[np.intp], n: int) -> CandidateEdges:
     pairs = np.sort(pairs, axis=1)
     pairs = np.unique(pairs[pairs[:, 0] != pairs[:, 1]], axis=0)
     if not len(pairs):
-        raise ValueError("candidates: no pair of two different nodes is left to learn on.")
+        raise ParameterError("candidates", ": no pair of two different nodes is left to learn on.")
     return CandidateEdges(n, np.ascontiguousarray(pairs[:, 0]), np.ascontiguousarray(pairs[:, 1]))
 
 

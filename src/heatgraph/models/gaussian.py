@@ -225,7 +225,7 @@ class GaussianPoint:
         """In the eigenbasis ``dphi/dC`` is ``diag(1/f) - U^T S U / (f f^T)``."""
         G = -self._moment * self.inverse_products
         _diagonal(G)[:] += 1.0 / self.f
-        slopes = self._adjoint(G)
+        slopes = self.slopes(G)
         penalty = self.problem.penalty
         if penalty is not None:
             slopes[: self.problem.n_edges] += penalty.slope(self.w)
@@ -290,7 +290,7 @@ class GaussianPoint:
         others = slopes @ self.spectral_slopes.T
         return np.block([[between, other_rows @ slopes.T], [slopes @ other_columns.T, others]])
 
-    def _adjoint(self, K: Array) -> Array:
+    def slopes(self, K: Array) -> Array:
         """Slopes in every parameter of a function with slope ``K`` in ``C``, in the eigenbasis."""
         in_w = self.problem.candidates.adjoint(self.U @ (self.differences * K) @ self.U.T)
         return np.concatenate([in_w, self.spectral_slopes @ np.diag(K)])

@@ -184,10 +184,6 @@ class HeatObjective:
         """The sum of the weights that gives ``tr L = N``."""
         return 0.5 * self.candidates.n_nodes
 
-    @property
-    def dear(self) -> bool:
-        return False
-
     def dictionary(self, w: Array, tau: Array) -> Dictionary:
         kernel = DenseHeat.from_laplacian(self.candidates.laplacian(w))
         return Dictionary(kernel, tau, kernel.decay(tau), self.atoms.weights(kernel, tau))

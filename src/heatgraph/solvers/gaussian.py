@@ -23,7 +23,8 @@ from heatgraph.models.gaussian import (
     LogPenalty,
     mean_variance,
 )
-from heatgraph.solvers.projected_newton import NewtonState, minimise_box
+from heatgraph.models.observed import ObservedHeat, ObservedPoint
+from heatgraph.solvers.projected_newton import NewtonState, Point, minimise_box
 from heatgraph.solvers.result import Status
 
 __all__ = ["GaussianFit", "GaussianFitter", "shrunk"]
@@ -150,17 +151,28 @@ class GaussianFitter:
         assert best is not None
         return best
 
-    def refine(self, fit: GaussianFit, S: Array) -> GaussianFit:
-        """Go on from a fit with another moment and the same penalty, on the same edges."""
-        old = fit.point.problem
-        return self._minimise(replace(old, S=S), fit.x)
+    def observed(self, problem: ObservedHeat, fit: GaussianFit) -> tuple[GaussianFit, Array]:
+        """Go on from a fit with the likelihood of what was observed; the level, too."""
+        state, status = self._newton(problem.at, problem.heat, fit.x)
+        point = state.point
+        assert isinstance(point, ObservedPoint)
+        found = GaussianFit(point.heat, status, state.residual, state.history)
+        return found, point.level
 
     def _problem(self, S: Array, penalty: LogPenalty | None = None) -> GaussianHeat:
         return GaussianHeat(self.candidates, S, self.n_scales, penalty, self.kernel)
 
     def _minimise(self, problem: GaussianHeat, x: Array) -> GaussianFit:
-        state, status = minimise_box(
-            problem.at,
+        state, status = self._newton(problem.at, problem, x)
+        point = state.point
+        assert isinstance(point, GaussianPoint)
+        return GaussianFit(point, status, state.residual, state.history)
+
+    def _newton(
+        self, at: Callable[[Array], Point], problem: GaussianHeat, x: Array
+    ) -> tuple[NewtonState, Status]:
+        return minimise_box(
+            at,
             problem.bounds,
             x,
             tol=self.tol,
@@ -168,9 +180,6 @@ class GaussianFitter:
             unit=self.candidates.n_nodes,
             report=self.report,
         )
-        point = state.point
-        assert isinstance(point, GaussianPoint)
-        return GaussianFit(point, status, state.residual, state.history)
 
 
 def _with_noise(x: Array, log_sigma2: float) -> Array:

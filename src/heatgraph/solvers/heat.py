@@ -115,7 +115,6 @@ def solve_heat(
         reach=FIRST_REACH,
         metric=metric,
         memory=None if memory is None else Curvature.of(metric, *memory),
-        dear=objective.dear,
         report=_reporter(monitor, keep, n, max_iter),
         resume=keep.last(metric),
     )

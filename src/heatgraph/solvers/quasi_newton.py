@@ -33,7 +33,6 @@ MEMORY_SIZE = 100_000  # coordinates of all pairs: more would cost more than the
 ARMIJO = 1e-4
 MODEL_STEPS = (8, 40)  # fewest and most, by how many coordinates are free
 MODEL_WORK = 400_000  # coordinates visited by one minimisation of the model
-DEAR_WORK = 40_000_000  # where an evaluation costs far more than that
 # The model need not be solved better than it is true: to the root of the residual, within these.
 MODEL_TOL = (0.05, 0.3)
 NOISE = 1e-12  # relative; below this the objective cannot tell two points apart
@@ -83,7 +82,6 @@ def minimise(
     reach: float,
     metric: Array | None = None,
     memory: Curvature | None = None,
-    dear: bool = False,
     report: Callable[[State[Aux]], None] | None = None,
     resume: State[Aux] | None = None,
 ) -> tuple[State[Aux], Status]:
@@ -94,8 +92,7 @@ def minimise(
     ``reach`` is how far the first step may move a coordinate, before anything is known of the
     curvature.  ``metric`` has the relative curvature along each coordinate, where that is known:
     positive, of a size near 1; ``memory`` is what an earlier call on a similar function learned of
-    the curvature, in the same metric.  ``dear`` is whether an evaluation costs far more than work
-    on the model, so that the model is worth its full memory and more steps.
+    the curvature, in the same metric.
 
     The residual is ``valid.descent(x, gradient)`` over the value: the fall that the gradient still
     promises.  KeyboardInterrupt, once the start is evaluated, ends with the best state so far.
@@ -113,7 +110,7 @@ def minimise(
                 return state, Status.CONVERGED
             if state.n_iter >= max_iter:
                 return state, Status.MAX_ITER
-            following = _step(evaluate, valid, state, dear)
+            following = _step(evaluate, valid, state)
             if following is None:
                 return state, Status.STALLED
             state = following
@@ -135,20 +132,17 @@ def _residual(valid: ValidSet, x: Array, at: Evaluation[Aux]) -> float:
     return descent / (abs(at.value) or 1.0)
 
 
-def _step(
-    evaluate: Evaluate[Aux], valid: ValidSet, state: State[Aux], dear: bool
-) -> State[Aux] | None:
+def _step(evaluate: Evaluate[Aux], valid: ValidSet, state: State[Aux]) -> State[Aux] | None:
     """One iteration; a memory that yields no descent is dropped and the step tried without it."""
-    found = _search(evaluate, valid, state, _model_minimiser(valid, state, dear))
+    found = _search(evaluate, valid, state, _model_minimiser(valid, state))
     if found is None:
         if not len(state.memory):
             return None
         nothing = Curvature.nothing(state.memory.metric)
-        return _step(evaluate, valid, replace(state, memory=nothing), dear)
+        return _step(evaluate, valid, replace(state, memory=nothing))
     x, step, at = found
     fewest, most = MEMORY
-    if not dear:
-        most = max(fewest, min(most, MEMORY_SIZE // x.size))
+    most = max(fewest, min(most, MEMORY_SIZE // x.size))
     return State(
         x,
         at,
@@ -206,7 +200,7 @@ def _slope(x: Array, g: Array, d: Array, n: int, total: float) -> float:
     return slope
 
 
-def _model_minimiser(valid: ValidSet, state: State[Aux], dear: bool) -> Array:
+def _model_minimiser(valid: ValidSet, state: State[Aux]) -> Array:
     """Minimise ``<g, y - x> + <y - x, B (y - x)> / 2`` over the set, on the free coordinates.
 
     ``B`` is the matrix of limited-memory BFGS, or without memory a multiple of the metric whose
@@ -220,10 +214,7 @@ def _model_minimiser(valid: ValidSet, state: State[Aux], dear: bool) -> Array:
         sigma = max(float(np.ptp(g) / memory.metric.min()), TINY) / state.reach
         middle = np.empty((0, 0))
     tol = min(max(MODEL_TOL[0], math.sqrt(state.residual)), MODEL_TOL[1])
-    if dear:
-        tol = MODEL_TOL[0]
-    work = DEAR_WORK if dear else MODEL_WORK
-    return _minimise_on_free(x, g, *pairs, sigma, middle, valid.n, valid.total, work, tol)
+    return _minimise_on_free(x, g, *pairs, sigma, middle, valid.n, valid.total, MODEL_WORK, tol)
 
 
 @_compiled

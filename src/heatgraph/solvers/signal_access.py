@@ -66,11 +66,6 @@ class Objective(Protocol):
     @property
     def total(self) -> float: ...
 
-    @property
-    def dear(self) -> bool:
-        """Whether an evaluation costs far more than work on a model of the objective."""
-        ...
-
     def dictionary(self, w: Array, tau: Array) -> Any: ...
 
     def evaluate(self, D: Any, w: Array, moments: Any) -> tuple[float, Array]:

@@ -1,0 +1,252 @@
+"""Which columns of a table label its signals, and which way round it is.
+
+What is decided here is told to the user.  Where a table can be read in two ways that lead to
+different graphs, a ValueError asks, and names the option that answers.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+__all__ = ["LABEL_NAME", "Columns", "Layout", "ask_about_clocks", "coordinate_pair", "layout_of"]
+
+LABEL_NAME = re.compile(
+    r"id|ids|index|idx|time|times|timestamp|date|datetime|year|quarter|month|week|day|hour|minute"
+    r"|second|signal|sample|row|step|t|obs|observation|run|trial|epoch|frame|iteration|period"
+    r"|node|nodes|name|names|unnamed: 0|.*[_ ](id|time|date|at)",
+    re.IGNORECASE,
+)
+NODE_LABEL = re.compile(
+    r"nodes?|stations?|sites?|sensors?|channels?|electrodes?|regions?|zones?|cit(?:y|ies)|towns?"
+    r"|count(?:y|ies)|countr(?:y|ies)|detectors?|locations?|(?:.*[_ ])(?:node|station|site|sensor)",
+    re.IGNORECASE,
+)
+TIME_NAME = re.compile(
+    r"(?:t|time|day|week|month|year|hour|step|obs|sample|signal|run|q)[_ ]?\d+", re.IGNORECASE
+)
+COORDINATES = (
+    (("longitude", "lon", "lng", "long"), ("latitude", "lat")),
+    (("easting",), ("northing",)),
+)
+FEW_ROWS = 3  # with fewer rows than this, numbers that increase are no sign of anything
+TICKS = 5  # steps of one size that are no chance
+EVEN = 1e-6  # of a step, relatively: what rounding of times in a file may leave
+
+
+@dataclass(frozen=True, eq=False)
+class Columns:
+    """The columns of a table: their names, their text, and their numbers where they have them.
+
+    ``text_at`` has the rows of each column whose cells are not numbers.  ``first_is_index`` if the
+    file itself says that its first column labels the rows.
+    """
+
+    names: tuple[str, ...] | None
+    text: Sequence[Sequence[str]]
+    values: Sequence[NDArray[np.float64]]
+    text_at: Sequence[Sequence[int]]
+    first_is_index: bool = False
+
+    def __len__(self) -> int:
+        return len(self.text)
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.text[0])
+
+    def shown(self, k: int) -> str:
+        """A column, for a message."""
+        if self.names is None:
+            return f"column {k + 1}"
+        return f"column {self.names[k]!r}" if self.names[k] else "first column"
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The columns that label the rows, those of them that are coordinates, and what to tell."""
+
+    labels: tuple[int, ...] = ()
+    coordinates: tuple[int, int] | None = None  # of longitude and latitude, or x and y
+    notes: list[str] = field(default_factory=list)
+
+
+def layout_of(
+    path: object, columns: Columns, transpose: bool | None, nodes: Sequence[str] | None
+) -> Layout:
+    """What the content of a table says of its columns.
+
+    ``nodes`` are the columns that a model knows: they are never labels, and nothing is asked.
+    """
+    coordinates = _coordinates(columns, nodes)
+    labels = [
+        k
+        for k in range(len(columns))
+        if (coordinates is not None and k in coordinates) or _labels_rows(columns, k, nodes)
+    ]
+    layout = Layout(tuple(labels), coordinates, _told(columns, labels, coordinates, transpose))
+    if nodes is None:
+        if transpose is None:
+            _ask_about_rows(path, columns, layout)
+        if not transpose:
+            _ask_about_long(path, columns, layout)
+            _ask_about_counts(path, columns, layout)
+    return layout
+
+
+def coordinate_pair(names: Sequence[str]) -> tuple[int, int] | None:
+    """Where longitude and latitude are among some names, or easting and northing."""
+    plain = [name.strip().lower() for name in names]
+    for across, up in COORDINATES:
+        x = next((k for k, name in enumerate(plain) if name in across), None)
+        y = next((k for k, name in enumerate(plain) if name in up), None)
+        if x is not None and y is not None:
+            return x, y
+    return None
+
+
+def _coordinates(columns: Columns, nodes: Sequence[str] | None) -> tuple[int, int] | None:
+    found, names = coordinate_pair(columns.names or ()), columns.names or ()
+    if found is None or any(columns.text_at[k] or names[k] in (nodes or ()) for k in found):
+        return None
+    return found
+
+
+def _labels_rows(columns: Columns, k: int, nodes: Sequence[str] | None) -> bool:
+    name = None if columns.names is None else columns.names[k]
+    if nodes is not None and name in nodes:
+        return False
+    if k == 0 and columns.first_is_index:
+        return True
+    n_text, cells = len(columns.text_at[k]), columns.text[k]
+    if n_text:
+        n_filled = sum(bool(cell.strip()) for cell in cells)
+        leading = not any(len(columns.text_at[j]) == 0 for j in range(k))
+        if n_text == n_filled > 1 or (leading and 2 * n_text >= len(cells)):
+            return True
+        return leading and _are_dates(cells)
+    named = name is not None and (LABEL_NAME.fullmatch(name) is not None or (k == 0 and not name))
+    return named and _counts(columns.values[k])
+
+
+def _are_dates(cells: Sequence[str]) -> bool:
+    return bool(pd.to_datetime(pd.Series(cells), errors="coerce", format="ISO8601").notna().all())
+
+
+def _counts(numbers: NDArray[np.float64]) -> bool:
+    """Whole numbers, or numbers in order: what ids and times are."""
+    if not np.isfinite(numbers).all():
+        return False
+    steps = np.diff(numbers)
+    return bool((numbers == np.rint(numbers)).all() or (steps > 0).all() or (steps < 0).all())
+
+
+def _told(
+    columns: Columns,
+    labels: Sequence[int],
+    coordinates: tuple[int, int] | None,
+    transpose: bool | None,
+) -> list[str]:
+    told = []
+    others = [k for k in labels if coordinates is None or k not in coordinates]
+    rows = "nodes" if transpose else "signals"
+    for some, what in (
+        (others, f"label{{}} the {rows}"),
+        (sorted(coordinates or ()), "hold{} coordinates"),
+    ):
+        if some:
+            many = len(some) > 1
+            text = f"the {_shown_names(columns, some)} {what.format('' if many else 's')}"
+            if not transpose:
+                are, them = ("are not nodes", "them nodes") if many else ("is not a node", "it one")
+                text += f" and {are} (--index-column none would make {them})"
+            told.append(text)
+    return told
+
+
+def _shown_names(columns: Columns, some: Sequence[int]) -> str:
+    """Some columns, for a message."""
+    if len(some) == 1:
+        return columns.shown(some[0])
+    names = [str(k + 1) if columns.names is None else repr(columns.names[k]) for k in some]
+    return f"columns {', '.join(names)}"
+
+
+def _ask_about_rows(path: object, columns: Columns, layout: Layout) -> None:
+    """Ask whether rows are nodes, if their labels or the names of the columns look like that."""
+    texts = [k for k in layout.labels if columns.text_at[k] and not _are_dates(columns.text[k])]
+    if not texts or columns.names is None:
+        return
+    cells = columns.text[texts[0]]
+    across = [name for k, name in enumerate(columns.names) if k not in layout.labels]
+    if len(set(cells)) < len(cells) or not across:
+        return
+    times = _are_dates(across) or all(TIME_NAME.fullmatch(name) for name in across)
+    named = NODE_LABEL.fullmatch(columns.names[texts[0]]) is not None
+    if times or named or layout.coordinates is not None:
+        raise ValueError(
+            f"{path}: are its rows nodes ({_some(cells)}) and its columns signals "
+            f"({_some(across)})? If so, say --transpose; if its rows are signals, --no-transpose."
+        )
+
+
+def _ask_about_long(path: object, columns: Columns, layout: Layout) -> None:
+    """Refuse a table with one row for each pair of a node and a time."""
+    texts = [k for k in layout.labels if columns.text_at[k] and not _are_dates(columns.text[k])]
+    for k in texts:
+        nodes = columns.text[k]
+        for other in layout.labels:
+            times = columns.text[other]
+            n_pairs = len(set(zip(nodes, times, strict=True)))
+            both_repeat = len(set(nodes)) < len(nodes) and len(set(times)) < len(times)
+            full = 2 * len(nodes) >= len(set(nodes)) * len(set(times))
+            if other != k and both_repeat and n_pairs == len(nodes) and full:
+                raise ValueError(
+                    f"{path} looks like a table with one row for each pair of "
+                    f"{columns.shown(k)} and {columns.shown(other)}; a table of signals has one "
+                    "row per signal and one column per node, such as pandas makes by "
+                    f"frame.pivot(index=..., columns=..., values=...). If its rows are signals all "
+                    f"the same, name the columns that label them by --index-column."
+                )
+
+
+def _ask_about_counts(path: object, columns: Columns, layout: Layout) -> None:
+    """Ask about a first column of whole numbers that increase."""
+    if 0 in layout.labels or columns.text_at[0] or columns.n_rows < FEW_ROWS:
+        return
+    numbers = columns.values[0]
+    if (np.diff(numbers) > 0).all() and not (numbers % 1.0).any():
+        raise _question(path, columns, 0, "holds whole numbers that increase")
+
+
+def ask_about_clocks(path: object, columns: Columns, layout: Layout) -> None:
+    """Ask about columns that rise by the same step from each row to the next."""
+    for k, numbers in enumerate(columns.values):
+        if k in layout.labels or columns.text_at[k] or len(numbers) <= TICKS:
+            continue
+        with np.errstate(all="ignore"):  # what is infinite is refused later
+            steps = np.diff(numbers)
+        if steps.min() > 0.0 and steps.max() <= (1.0 + EVEN) * steps.min():
+            raise _question(path, columns, k, "rises in even steps")
+
+
+def _question(path: object, columns: Columns, k: int, what: str) -> ValueError:
+    if columns.names is None:
+        labels = "give the columns names (a first line), and name it in --index-column"
+    else:
+        labels = f"say --index-column {shlex.quote(columns.names[k])}"
+    return ValueError(
+        f"{path}: does the {columns.shown(k)}, which {what}, label the signals? If so, {labels}; "
+        "if it is a node, say --index-column none."
+    )
+
+
+def _some(names: Sequence[str], at_most: int = 3) -> str:
+    text = ", ".join(map(repr, names[:at_most]))
+    return text if len(names) <= at_most else f"{text}, ..."

@@ -1,0 +1,33 @@
+"""Errors that say which parameter they are about."""
+
+from __future__ import annotations
+
+__all__ = ["ParameterError"]
+
+
+class ParameterError(ValueError):
+    """A parameter that cannot be used.
+
+    ``parameter`` is its name, so that a caller under another name, such as the command line, can
+    tell the ``reason`` of its own option.
+
+    Examples
+    --------
+    >>> error = ParameterError("n_edges", "must be an integer >= 1, got 0.")
+    >>> str(error)
+    'n_edges must be an integer >= 1, got 0.'
+    >>> error.told_as("--n-edges")
+    '--n-edges must be an integer >= 1, got 0.'
+    """
+
+    def __init__(self, parameter: str, reason: str) -> None:
+        super().__init__(parameter, reason)  # both, so that a pickle can make it again
+        self.parameter = parameter
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return self.told_as(self.parameter)
+
+    def told_as(self, name: str) -> str:
+        """The message, the parameter being called ``name``."""
+        return f"{name}{self.reason}" if self.reason.startswith(":") else f"{name} {self.reason}"
