@@ -15,6 +15,7 @@ import sys
 import time
 import warnings
 from datetime import date
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -99,17 +100,15 @@ def main() -> None:
         n, m, noise, seed = given.fit
         print(json.dumps(fit(int(n), int(m), float(noise), int(seed))))
         return
-    rows = [
-        in_process(given.nodes, given.signals, noise, seed)
-        for noise in (0.0, NOISE)
-        for seed in SEEDS
-    ]
+    rows: list[dict[str, Any]] = []
     commit = subprocess.check_output(["git", "rev-parse", "HEAD"], text=True).strip()
     about = {"commit": commit, "date": str(date.today()), "cores": os.cpu_count()}
-    results = {**about, "load": os.getloadavg()[0], "rows": rows}
-    given.output.parent.mkdir(parents=True, exist_ok=True)
-    write(given.output, json.dumps(results, indent=1) + "\n")
-    write(given.output.with_suffix(".txt"), table(results))
+    for seed, noise in product(SEEDS, (0.0, NOISE)):
+        rows.append(in_process(given.nodes, given.signals, noise, seed))
+        results = {**about, "load": os.getloadavg()[0], "rows": rows}
+        given.output.parent.mkdir(parents=True, exist_ok=True)
+        write(given.output, json.dumps(results, indent=1) + "\n")
+        write(given.output.with_suffix(".txt"), table(results))
 
 
 if __name__ == "__main__":

@@ -66,7 +66,7 @@ def test_a_degree_is_as_wide_as_on_the_ground(graph):
 def test_names(graph):
     ax = plot_map(graph, PLACES, names=["", "R", ""])
     assert [text.get_text() for text in ax.texts] == ["R"]
-    with pytest.raises(ValueError, match="names must be one a node, 3, got 1"):
+    with pytest.raises(ValueError, match="names must be one per node, 3, got 1"):
         plot_map(graph, PLACES, names=["R"])
 
 
@@ -77,5 +77,5 @@ def test_names(graph):
 def test_refuses_what_is_no_place(graph, wrong, message):
     with pytest.raises(ValueError, match=message):
         plot_map(graph, wrong)
-    with pytest.raises(ValueError, match="values must have one number a node"):
+    with pytest.raises(ValueError, match="values must have one number per node"):
         plot_map(graph, PLACES, [1.0])

@@ -272,7 +272,7 @@ def put_in(group, key, value):
         (put("numbers", {}), "its residual_ is None, not a number"),
         (put("n_nodes", "5"), "lacks n_nodes"),
         (put("n_nodes", 2**31 - 2), "does not go with the 2147483646 nodes"),
-        (put("names", NAMES[:4]), "names must have one label a node"),
+        (put("names", NAMES[:4]), "names must have one label per node"),
         (put("names", [*NAMES[:4], {}]), "names must be"),
         (put("names", "north"), "names must be a list"),
         (put("feature_names", NAMES[:4]), "feature names are not a list of 5"),

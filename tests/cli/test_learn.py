@@ -263,7 +263,7 @@ def bars():
     yield progress.Watch(tell, None)
 
 progress.progress_bars = bars
-console.Voice.shows_progress = True
+console.Output.shows_progress = True
 main()
 """
 
@@ -407,7 +407,7 @@ class TestCluster:
         from distributed import Client
 
         @contextmanager
-        def in_this_process(scheduler, n_workers, voice):
+        def in_this_process(scheduler, n_workers, out):
             with Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address=":0"):
                 yield
 

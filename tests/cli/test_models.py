@@ -149,7 +149,7 @@ def test_parquet_files_are_compared_on_a_sample(run, quick, frame, tmp_path, mon
     from distributed import Client
 
     @contextmanager
-    def in_this_process(scheduler, n_workers, voice):
+    def in_this_process(scheduler, n_workers, out):
         with Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address=":0"):
             yield
 

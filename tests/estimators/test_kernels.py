@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from heatgraph import HeatCovariance
+from heatgraph import HeatCovariance, LearnHeat
 from heatgraph.datasets import make_graph
 from heatgraph.kernels.spectral import MaternKernel
 from heatgraph.metrics import average_precision
@@ -110,3 +110,52 @@ def test_a_file_keeps_the_exponent_and_refuses_an_own_class(fitted, tmp_path, si
 def test_what_is_no_kernel_is_named(signals):
     with pytest.raises(ValueError, match=r"kernel must be one of 'heat', .*'wave'"):
         HeatCovariance(kernel="cold").fit(signals)
+
+
+@pytest.fixture(scope="module")
+def sparse_signals(truth):
+    """Two sources each, smoothed by Tikhonov's penalty."""
+    rng = np.random.default_rng(1)
+    sources = np.zeros((80, 12))
+    for row in sources:
+        row[rng.choice(12, 2, replace=False)] = rng.uniform(0.5, 1.0, 2)
+    G = np.linalg.inv(np.eye(12) + 3.0 * truth.laplacian().toarray())
+    return sources @ G
+
+
+GIVEN = {"n_scales": 1, "alpha": 0.003, "beta": 0.001}
+
+
+def test_learn_heat_takes_a_kernel(truth, sparse_signals, tmp_path):
+    model = LearnHeat(kernel="tikhonov", **GIVEN).fit(sparse_signals)
+    assert average_precision(truth, model.weights_) > 0.95
+    # On a Laplacian of trace N; the time of heat would be another.
+    assert model.scales_[0] == pytest.approx(3.0 * truth.laplacian().trace() / 12, rel=0.05)
+    H = model.transform(sparse_signals)
+    G = np.linalg.inv(np.eye(12) + model.scales_[0] * model.laplacian_)
+    assert model.inverse_transform(H) == pytest.approx(H @ G)
+    save_model(model, tmp_path / "model.npz")
+    loaded = load_model(tmp_path / "model.npz")
+    assert loaded.kernel == "tikhonov"
+    assert np.array_equal(loaded.transform(sparse_signals[:3]), model.transform(sparse_signals[:3]))
+    model.report(tmp_path / "report.html", sparse_signals[:5])
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"solver": "paper", "atoms": "raw"}, "kernel='wave' needs solver=\"dense\""),
+        ({"solver": "sparse"}, "kernel='wave' needs solver=\"dense\""),
+        ({"kernel": "cold"}, "kernel must be one of 'heat'"),
+    ],
+)
+def test_engines_without_kernels_say_so(sparse_signals, parameters, message):
+    with pytest.raises(ValueError, match=message):
+        LearnHeat(**{"kernel": "wave", **parameters}).fit(sparse_signals)
+
+
+def test_signals_on_a_cluster_have_heat_only(sparse_signals):
+    array = pytest.importorskip("dask.array")
+    chunks = array.from_array(sparse_signals, chunks=(40, 12))
+    with pytest.raises(ValueError, match="kernel='wave' needs the signals in memory"):
+        LearnHeat(kernel="wave").fit(chunks)

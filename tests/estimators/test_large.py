@@ -10,6 +10,7 @@ from heatgraph import HeatCovariance, LearnHeat
 from heatgraph.datasets import make_graph, make_heat_signals
 from heatgraph.estimators import fitted_graph, large
 from heatgraph.metrics import edge_scores
+from heatgraph.selection.source_choice import SourceChoice
 from heatgraph.storage import load_model, save_model
 
 N, M = 80, 150
@@ -116,9 +117,11 @@ class TestFit:
     def test_a_number_of_edges(self, problem):
         assert learn(problem[1], n_edges=60, tol=1.0).graph_.n_edges == 60
 
-    def test_signals_without_diffusion_are_told(self, rng):
+    def test_parameters_that_predict_nothing_are_told(self, problem, monkeypatch):
+        nothing = SourceChoice(0.5, np.array([2.5, 4.0]), missed=0.99, standard_error=0.02)
+        monkeypatch.setattr(large, "choose_sources", lambda *_: nothing)
         with pytest.warns(UserWarning, match="show no diffusion"):
-            LearnHeat(solver="sparse").fit(rng.normal(size=(40, 30)))
+            LearnHeat(solver="sparse", tol=0.5).fit(problem[1][:40, :20])
 
 
 class TestStops:

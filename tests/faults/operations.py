@@ -24,7 +24,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from heatgraph import LearnHeat
-from heatgraph.cli.console import Voice
+from heatgraph.cli.console import Output
 from heatgraph.cli.result_folder import result_folder, write_fit, write_summary
 from heatgraph.cli.tables import SignalTable
 from heatgraph.comparison import table as comparisons
@@ -119,7 +119,7 @@ def write_output(folder: Path, seed: int) -> None:
     """What `heatgraph learn --force` leaves, beside a note of the user's."""
     table = SignalTable(np.empty((0, 6)), None, None, ())
     with result_folder(folder / "result", True) as made:
-        write_fit(made, without_sources(model(seed)), table, Voice(quiet=True))
+        write_fit(made, without_sources(model(seed)), table, Output(quiet=True))
         write_summary(made, {"seed": seed})
 
 

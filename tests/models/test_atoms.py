@@ -48,7 +48,7 @@ class TestUnitAtoms:
         kernel = DenseHeat.from_laplacian(EDGES.laplacian(w))
         traces = UnitAtoms().traces(kernel, t, UnitAtoms().weights(kernel, t), c)
         assert traces is not None
-        g = EDGES.adjoint(kernel.adjoint_derivative(*traces))
+        g = EDGES.adjoint(kernel.adjoint_derivative(2.0 * t, traces))
         # A fourth-order difference; steps that the fastest mode, tau = 1e3, still resolves.
         h = 1e-3 / max(1.0, t.max())
         for e in range(EDGES.n_edges):

@@ -43,7 +43,7 @@ class DiffusionPolytope(GraphMethod):
         What is least.  "sparse" says nothing where the first eigenvector is constant, as it is for
         diffusion by a combinatorial Laplacian: the norm is then the same for every ``T``.
     eigenvectors : array-like (n_nodes, n_nodes), optional
-        Known eigenvectors, one a column, in place of those of the covariance.  The first must be
+        Known eigenvectors, one per column, in place of those of the covariance.  The first must be
         that of the largest eigenvalue of ``T``.
     n_edges : int, optional
         Keep this many edges in ``graph_``, fewer where fewer were learned.

@@ -170,7 +170,7 @@ def learn_smooth(
     Parameters
     ----------
     X : array (N, M)
-        Signals, one a column.
+        Signals, one per column.
     a, b : float
         Weights of smoothness and of spread, > 0.  The ratio ``b / a`` sets the density of the
         graph, relative to the squared distances between the rows of ``X``; ``a`` alone sets how

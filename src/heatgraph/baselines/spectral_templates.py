@@ -66,7 +66,7 @@ class SpectralTemplates(GraphMethod):
         With "epsilon": the distance allowed.  "auto" is what ``n_edges`` asks for, else 3 times
         the smallest that any graph reaches, at least 0.01 with known eigenvectors.
     eigenvectors : array-like (n_nodes, n_nodes), optional
-        Known eigenvectors, one a column, in place of those of the covariance.  Exact ones do not
+        Known eigenvectors, one per column, in place of those of the covariance.  Exact ones do not
         identify the graph (the complete graph has them too): of those that have them, the search
         starts from the graph on which ``X`` is smoothest.  Where two nodes have the same
         neighbours, the edge between them alone has the eigenvectors, and may be what is found.

@@ -72,7 +72,7 @@ class Templates:
 
     @classmethod
     def from_eigenvectors(cls, V: ArrayLike) -> Templates:
-        """Known eigenvectors, one a column, each its own eigenspace."""
+        """Known eigenvectors, one per column, each its own eigenspace."""
         V = check_signals(V, "V")
         n = V.shape[0]
         if V.shape != (n, n) or np.abs(V.T @ V - np.eye(n)).max() > 1e-8:

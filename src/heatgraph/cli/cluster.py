@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from heatgraph.cli.console import Voice, counted
+from heatgraph.cli.console import Output, counted
 from heatgraph.cli.tables import TableOptions, label_column
 from heatgraph.distributed.local import local_cluster
 from heatgraph.distributed.parquet import ParquetSignals, read_parquet
@@ -17,7 +17,7 @@ from heatgraph.distributed.parquet import ParquetSignals, read_parquet
 __all__ = ["ClusterTable", "asks_for_cluster", "cluster", "need_dask", "read_parts"]
 
 PARQUET = (".parquet", ".pq")
-FIRST_ROWS = 1000
+FIRST_ROWS = 1000  # that are looked at to tell whether the first column labels the signals
 SHARE = 0.25  # of the memory: a larger Parquet file is not read as a whole
 
 
@@ -63,7 +63,7 @@ def need_dask() -> None:
 
 
 @contextmanager
-def cluster(scheduler: str | None, n_workers: int, voice: Voice) -> Iterator[None]:
+def cluster(scheduler: str | None, n_workers: int, out: Output) -> Iterator[None]:
     """The cluster at an address, or processes of this machine for the time of the block."""
     if scheduler is not None:
         from distributed import Client
@@ -75,11 +75,11 @@ def cluster(scheduler: str | None, n_workers: int, voice: Voice) -> Iterator[Non
                 f"--scheduler {scheduler}: no Dask scheduler answers there ({error})"
             ) from error
         with client:
-            voice.note(f"The cluster can be watched at {client.dashboard_link}.")
+            out.note(f"The cluster can be watched at {client.dashboard_link}.")
             yield
         return
     with local_cluster(n_workers) as client:
-        voice.note(
+        out.note(
             f"{counted(n_workers, 'worker')} on this machine, to be watched at "
             f"{client.dashboard_link}."
         )

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import typer
 
-from heatgraph.cli.console import INTERRUPTED, Voice, columns, errors_reported
+from heatgraph.cli.console import INTERRUPTED, Output, columns, errors_reported
 from heatgraph.cli.options import (
     DebugFlag,
     Decimal,
@@ -37,7 +37,7 @@ __all__ = ["compare"]
 
 
 def compare(
-    signals: Annotated[Path, typer.Argument(help="Signals as CSV, Parquet or NPY, one a row.")],
+    signals: Annotated[Path, typer.Argument(help="Signals as CSV, Parquet or NPY, one per row.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the results.")],
     truth: Annotated[
         Path | None,
@@ -76,7 +76,7 @@ def compare(
     report.html, a page that shows them.
     Ctrl-C ends the comparison and keeps the methods that are done.
     """
-    voice = Voice(json, quiet)
+    out = Output(json, quiet)
     with errors_reported(debug):
         if jobs == 0:
             raise ValueError("--jobs must be a number of fits, or -1 for all, got 0")
@@ -86,20 +86,20 @@ def compare(
         options = TableOptions(index_column, transpose, header, decimal, thousands, missing)
         table = read_signals(signals, options)
         known = None if truth is None else _known_graph(truth, table)
-        voice.note("; ".join(table.notes) + ".")
+        out.note("; ".join(table.notes) + ".")
         with result_folder(output, force) as folder:
             found = compare_methods(
-                table.frame, chosen, known, cv, seed, jobs, int(voice.shows_progress)
+                table.frame, chosen, known, cv, seed, jobs, int(out.shows_progress)
             )
             places = None if coordinates is None else read_coordinates(coordinates)
             _write(folder, found, places)
             if report and found.graphs:
-                with page_written(voice):
+                with page_written(out):
                     found.report(folder / REPORT, coordinates=places)
             files = listed(folder, output)
         summary: dict[str, Any] = {"command": "compare", "signals_file": str(signals)}
         summary |= {**json_module.loads(found.to_json()), "files": files}
-        voice.show(
+        out.show(
             summary, [_rows(found), *_endings(found), found.verdict, f"Results are in {output}"]
         )
     if found.interrupted:

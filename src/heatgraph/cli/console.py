@@ -21,14 +21,14 @@ from sklearn.exceptions import ConvergenceWarning
 from heatgraph.cli.options import option_of
 from heatgraph.errors import ParameterError
 
-__all__ = ["Voice", "columns", "counted", "errors_reported"]
+__all__ = ["Output", "columns", "counted", "errors_reported"]
 
 ERROR, INTERRUPTED = 2, 130
 ERRORS = (ValueError, OSError, ImportError, MemoryError)  # that the user can mend
 
 
 @dataclass(frozen=True)
-class Voice:
+class Output:
     """How much a command says, and in which form; ``warnings`` are those that it has told."""
 
     json: bool = False
@@ -124,18 +124,18 @@ def errors_reported(
         yield
     except KeyboardInterrupt:
         if checkpoint is not None and _left(checkpoint):
-            Voice().warn(
+            Output().warn(
                 f"stopped; there are no results yet, but {checkpoint} is kept: the same command "
                 "goes on from there"
             )
         else:
-            Voice().warn(stopped)
+            Output().warn(stopped)
         raise typer.Exit(INTERRUPTED) from None
     except Exception as error:
         # An error of a task that a cluster ran, of whatever type, has a note on where.
         if debug or not (isinstance(error, ERRORS) or hasattr(error, "__notes__")):
             raise
-        Voice().warn(f"error: {_message(error)}")
+        Output().warn(f"error: {_message(error)}")
         raise typer.Exit(ERROR) from None
 
 

@@ -14,7 +14,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from heatgraph.cli.console import INTERRUPTED, Voice, columns, errors_reported
+from heatgraph.cli.console import INTERRUPTED, Output, columns, errors_reported
 from heatgraph.cli.learn import fit, human, summary_of
 from heatgraph.cli.options import DebugFlag, ForceFlag, JsonFlag, QuietFlag
 from heatgraph.cli.result_folder import (
@@ -86,20 +86,20 @@ def demo(
     debug: DebugFlag = False,
 ) -> None:
     """Learn a graph of twenty towns from heat that was made to diffuse on it."""
-    voice = Voice(json, quiet)
+    out = Output(json, quiet)
     with errors_reported(debug):
         with result_folder(output, force) as folder:
             example = make_example()
             write_tables(folder, example)
-            voice.note(
+            out.note(
                 f"{N_SIGNALS} signals of {N_SOURCES} sources each, diffused at scales "
                 f"{SCALES[0]:g} and {SCALES[1]:g} on a graph of {len(TOWNS)} towns, with noise."
             )
-            model = fit(Task("heat", "sparse", {"fit_intercept": False}), example.signals, voice)
+            model = fit(Task("heat", "sparse", {"fit_intercept": False}), example.signals, out)
             found = model.code(pd.DataFrame(example.new_signals, columns=TOWNS))
-            write_fit(folder, model, example.signals, voice, example.graph.coordinates)
-            write_page(folder, model, example.signals, voice, example.graph.coordinates, TITLE)
-            write_pictures(folder, example, model, found.sources[0], voice)
+            write_fit(folder, model, example.signals, out, example.graph.coordinates)
+            write_page(folder, model, example.signals, out, example.graph.coordinates, TITLE)
+            write_pictures(folder, example, model, found.sources[0], out)
             summary = {
                 "command": "demo",
                 **summary_of(model, example.signals),
@@ -107,11 +107,11 @@ def demo(
                 "scores": edge_scores(example.graph, model.graph_)._asdict(),
                 "new_signals": located(example, found.sources),
                 "largest_gap": float(found.gap.max()),
-                "warnings": voice.warnings,
+                "warnings": out.warnings,
             }
             summary["files"] = [*listed(folder, output), str(output / "summary.json")]
             write_summary(folder, summary)
-        voice.show(summary, [*human(model, example.signals), *comparison(summary), *tour(output)])
+        out.show(summary, [*human(model, example.signals), *comparison(summary), *tour(output)])
     if model.status_ == Status.INTERRUPTED:
         raise typer.Exit(INTERRUPTED)
 
@@ -141,7 +141,7 @@ def write_tables(folder: Path, example: Example) -> None:
 
 
 def write_pictures(
-    folder: Path, example: Example, model: LearnHeat, sources: NDArray[np.float64], voice: Voice
+    folder: Path, example: Example, model: LearnHeat, sources: NDArray[np.float64], out: Output
 ) -> None:
     """The learned graph beside the true one, and the sources that were found."""
     figure = Figure(figsize=(8.6, 4.9), layout="constrained")
@@ -155,7 +155,7 @@ def write_pictures(
         lambda ax: plot_sources(
             model.graph_, example.new_signals[0], sources, model.scales_, places, ax=ax
         ).set_title(f"True sources: {', '.join(_towns(example.new_sources[0]))}"),
-        voice,
+        out,
     )
 
 

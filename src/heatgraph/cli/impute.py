@@ -9,7 +9,7 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from heatgraph.cli.console import Voice, counted, errors_reported
+from heatgraph.cli.console import Output, counted, errors_reported
 from heatgraph.cli.options import (
     DebugFlag,
     Decimal,
@@ -69,7 +69,7 @@ def impute(
     and which way round it is.  A signal with nothing observed stays empty.  A Gaussian model gives
     the mean and the standard deviation of what is missing, given what was observed.
     """
-    voice = Voice(json, quiet)
+    out = Output(json, quiet)
     with errors_reported(debug):
         check_output(output, force)
         model = heat_model(model_file)
@@ -80,18 +80,18 @@ def impute(
             signals,
             TableOptions(index_column, transpose, header, decimal, thousands, missing),
         )
-        voice.note("; ".join(table.notes) + ".")
+        out.note("; ".join(table.notes) + ".")
         frame = table.frame if hasattr(model, "feature_names_in_") else table.values
         seen = np.asarray(~np.isnan(table.values).all(axis=1))
         if not seen.any():
             raise ValueError(
                 f"{signals} has no value that was observed, so there is nothing to go by"
             )
-        with voice.warnings_told():
+        with out.warnings_told():
             filled, spread = _impute(model, frame, seen)
             predicted = model.score_hidden(frame[seen])
         if predicted <= 0.0:
-            voice.warning("the model predicts hidden values no better than the mean of each node")
+            out.warning("the model predicts hidden values no better than the mean of each node")
         with parents_made(output):
             table.give_back(output, filled)
         if std is not None:
@@ -104,10 +104,10 @@ def impute(
             "n_filled": int((np.isnan(table.values) & ~np.isnan(filled)).sum()),
             "n_empty": int((~seen).sum()),
             "predicted": predicted,
-            "warnings": voice.warnings,
+            "warnings": out.warnings,
             "files": [str(output), *([] if std is None else [str(std)])],
         }
-        voice.show(summary, _human(summary, output, std))
+        out.show(summary, _human(summary, output, std))
 
 
 def _check_std(std: Path, output: Path, force: bool, model: HeatModel) -> None:

@@ -14,7 +14,7 @@ from joblib import effective_n_jobs
 from numpy.typing import NDArray
 
 from heatgraph.cli.cluster import ClusterTable, asks_for_cluster, cluster, need_dask, read_parts
-from heatgraph.cli.console import INTERRUPTED, Voice, counted, errors_reported
+from heatgraph.cli.console import INTERRUPTED, Output, counted, errors_reported
 from heatgraph.cli.options import (
     Coordinates,
     DebugFlag,
@@ -177,7 +177,7 @@ def learn(
     --checkpoint, the same command goes on from where it was stopped, by whatever; with --force
     where it has left results, as after Ctrl-C.
     """
-    voice = Voice(json, quiet)
+    out = Output(json, quiet)
     with errors_reported(debug, checkpoint, STOPPED):
         if jobs == 0:
             raise ValueError("--jobs must be a number of threads, or -1 for all, got 0")
@@ -209,35 +209,35 @@ def learn(
         options = TableOptions(index_column, transpose, header, decimal, thousands, missing)
         with (
             result_folder(output, force) as folder,
-            signals_of(signals, options, scheduler, jobs, method, voice) as table,
+            signals_of(signals, options, scheduler, jobs, method, out) as table,
         ):
-            voice.note("; ".join([*table.notes, *task.notes]) + ".")
+            out.note("; ".join([*table.notes, *task.notes]) + ".")
             for doubt in table.warnings:
-                voice.warning(doubt)
+                out.warning(doubt)
             _check_complete(method, table)
             task = task.with_candidates(_candidates(candidates, table))
             places = table.coordinates if coordinates is None else read_coordinates(coordinates)
             xy = _checked_places(places, table)  # before the fit, which may take long
             going_on = [path for path in task.checkpoints if path.exists()]
             if going_on:
-                voice.note(f"Going on from {', '.join(map(str, going_on))}.")
-            fitted = fit(task, table, voice)
-            write_fit(folder, fitted, table, voice, xy)
+                out.note(f"Going on from {', '.join(map(str, going_on))}.")
+            fitted = fit(task, table, out)
+            write_fit(folder, fitted, table, out, xy)
             if report and isinstance(table, SignalTable):
                 title = f"The graph learned from {signals[0].name}"
-                write_page(folder, fitted, table, voice, places, title)
+                write_page(folder, fitted, table, out, places, title)
             files = " ".join(map(str, signals))
             summary = {"command": "learn", "signals_file": files, **summary_of(fitted, table)}
-            summary["warnings"] = voice.warnings
+            summary["warnings"] = out.warnings
             summary["files"] = [*listed(folder, output), str(output / "summary.json")]
             write_summary(folder, summary)
         if fitted.status_ != Status.INTERRUPTED:
             for path in task.checkpoints:
                 path.unlink(missing_ok=True)
-        voice.show(summary, [*human(fitted, table), *where(output, table)])
+        out.show(summary, [*human(fitted, table), *where(output, table)])
     if fitted.status_ == Status.INTERRUPTED:
         if checkpoint is not None:
-            voice.note(f"{checkpoint} is kept: the same command with --force goes on from there.")
+            out.note(f"{checkpoint} is kept: the same command with --force goes on from there.")
         raise typer.Exit(INTERRUPTED)
 
 
@@ -248,7 +248,7 @@ def signals_of(
     scheduler: str | None,
     jobs: int | None,
     method: str,
-    voice: Voice,
+    out: Output,
 ) -> Iterator[SignalTable | ClusterTable]:
     """The signals, read here, or with the workers of a cluster for the time of the block."""
     if not asks_for_cluster(paths, scheduler):
@@ -258,14 +258,14 @@ def signals_of(
         raise ValueError(f"--method {method} needs its signals in a single file, read as a whole")
     need_dask()
     table = read_parts(paths, options)  # before any worker is started for nothing
-    with cluster(scheduler, effective_n_jobs(-1 if jobs is None else jobs), voice):
+    with cluster(scheduler, effective_n_jobs(-1 if jobs is None else jobs), out):
         yield table
 
 
-def fit(task: Task, table: SignalTable | ClusterTable, voice: Voice) -> Any:
+def fit(task: Task, table: SignalTable | ClusterTable, out: Output) -> Any:
     """Fit with a bar; Ctrl-C ends it with the best so far."""
-    with voice.warnings_told():
-        fitted = task.fit(table.frame, int(voice.shows_progress))
+    with out.warnings_told():
+        fitted = task.fit(table.frame, int(out.shows_progress))
     fitted.verbose = 0
     return fitted
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import pandas as pd
 import typer
 
-from heatgraph.cli.console import Voice, errors_reported
+from heatgraph.cli.console import Output, errors_reported
 from heatgraph.cli.csv_reader import SAVE_AS_UTF8
 from heatgraph.cli.options import (
     Coordinates,
@@ -58,7 +58,7 @@ def report(
 
     With SIGNALS it shows them on the graph, their sources and how well the model fits them.
     """
-    voice = Voice(json, quiet)
+    out = Output(json, quiet)
     with errors_reported(debug):
         if output.suffix.lower() not in (".html", ".htm"):
             raise ValueError(f"--output: the page is an .html file, got {output}")
@@ -69,21 +69,21 @@ def report(
         if signals is not None:
             options = TableOptions(index_column, transpose, header, decimal, thousands, missing)
             table = signals_for(model, signals, options)
-            voice.note("; ".join(table.notes) + ".")
+            out.note("; ".join(table.notes) + ".")
             named = hasattr(model, "feature_names_in_")
             shown = {"signals": table.frame if named else table.values, "labels": table.labels}
         places = None if coordinates is None else read_coordinates(coordinates)
-        with voice.warnings_told(), parents_made(output):
+        with out.warnings_told(), parents_made(output):
             write_report(model, output, **shown, coordinates=places, title=title)
         summary = {
             "command": "report",
             "n_nodes": model.graph_.n_nodes,
             "n_edges": model.graph_.n_edges,
             "size": output.stat().st_size,
-            "warnings": voice.warnings,
+            "warnings": out.warnings,
             "files": [str(output)],
         }
-        voice.show(summary, [f"Open in a browser: {output.resolve().as_uri()}"])
+        out.show(summary, [f"Open in a browser: {output.resolve().as_uri()}"])
 
 
 def read_coordinates(path: Path) -> pd.DataFrame:

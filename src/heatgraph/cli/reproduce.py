@@ -21,7 +21,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from heatgraph.cli.console import ERROR, INTERRUPTED, Voice, columns, errors_reported
+from heatgraph.cli.console import ERROR, INTERRUPTED, Output, columns, errors_reported
 from heatgraph.cli.options import DebugFlag, ForceFlag, JsonFlag, QuietFlag
 from heatgraph.datasets.fetch import HOME_VARIABLE
 from heatgraph.experiments import (
@@ -89,10 +89,10 @@ def reproduce(
 
     An interrupted run goes on where it stopped when the same command is given again.
     """
-    voice = Voice(json, quiet)
+    out = Output(json, quiet)
     with errors_reported(debug):
         if list_:
-            _list(voice)
+            _list(out)
             return
         experiments = _wanted(names or [])
         if output is None:
@@ -113,11 +113,11 @@ def reproduce(
         _check_replacing(experiments, output, settings, force)
         try:
             output.mkdir(parents=True, exist_ok=True)
-            summary = _run(experiments, output, settings, voice)
+            summary = _run(experiments, output, settings, out)
         except KeyboardInterrupt:
-            voice.warn("stopped; what is finished is kept, and the same command goes on from there")
+            out.warn("stopped; what is finished is kept, and the same command goes on from there")
             raise typer.Exit(INTERRUPTED) from None
-        voice.show(summary, _human(summary, output))
+        out.show(summary, _human(summary, output))
         if summary["failed"]:
             raise typer.Exit(ERROR)
 
@@ -133,9 +133,9 @@ def _check_home(folder: Path | None) -> None:
         )
 
 
-def _list(voice: Voice) -> None:
+def _list(out: Output) -> None:
     rows = [(e.name, e.description) for e in EXPERIMENTS.values()]
-    voice.show({"experiments": dict(rows)}, [columns(["name", "what it is"], rows)])
+    out.show({"experiments": dict(rows)}, [columns(["name", "what it is"], rows)])
 
 
 def _wanted(names: Sequence[str]) -> list[Experiment]:
@@ -163,7 +163,7 @@ def _check_replacing(
 
 
 def _run(
-    experiments: Sequence[Experiment], output: Path, settings: Settings, voice: Voice
+    experiments: Sequence[Experiment], output: Path, settings: Settings, out: Output
 ) -> dict[str, Any]:
     """Run them one by one, each written as soon as it is there.
 
@@ -172,12 +172,12 @@ def _run(
     results, failed = {}, {}
     for experiment in experiments:
         try:
-            results[experiment.name] = _run_one(experiment, output, settings, voice)
+            results[experiment.name] = _run_one(experiment, output, settings, out)
         except (ValueError, OSError, ImportError) as error:
             if len(experiments) == 1:
                 raise
             failed[experiment.name] = str(error)
-            voice.warn(f"error: {experiment.name}: {error}")
+            out.warn(f"error: {experiment.name}: {error}")
     with write_atomically(output / "index.md", "w") as file:
         file.write(collect_pages(output, EXPERIMENTS, "Results"))
     return {
@@ -189,9 +189,9 @@ def _run(
 
 
 def _run_one(
-    experiment: Experiment, output: Path, settings: Settings, voice: Voice
+    experiment: Experiment, output: Path, settings: Settings, out: Output
 ) -> dict[str, Any]:
-    with _progress(experiment.name, voice) as report, voice.warnings_told():
+    with _progress(experiment.name, out) as report, out.warnings_told():
         outcome = experiment.run(replace(settings, report=report))
         files = write_outcome(
             outcome,
@@ -217,9 +217,9 @@ def _human(summary: dict[str, Any], output: Path) -> list[Any]:
 
 
 @contextmanager
-def _progress(name: str, voice: Voice) -> Iterator[Report]:
+def _progress(name: str, out: Output) -> Iterator[Report]:
     """A bar with the time left, if someone is there to watch it."""
-    if not voice.shows_progress:
+    if not out.shows_progress:
         yield silent
         return
     bar = (

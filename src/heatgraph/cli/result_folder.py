@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from heatgraph.cli.cluster import ClusterTable
-from heatgraph.cli.console import Voice, columns, to_json
+from heatgraph.cli.console import Output, columns, to_json
 from heatgraph.cli.tables import SignalTable
 from heatgraph.estimators import HeatCovariance
 from heatgraph.files import write_atomically, write_folder
@@ -105,7 +105,7 @@ def write_fit(
     folder: Path,
     model: Any,
     table: SignalTable | ClusterTable,
-    voice: Voice,
+    out: Output,
     coordinates: NDArray[np.float64] | None = None,
 ) -> None:
     """The model, the graph for other tools, the sources and the pictures.
@@ -121,13 +121,13 @@ def write_fit(
         folder / "graph.png",
         (7.0, 5.5),
         lambda ax: plot_graph(model.graph_, coordinates, ax=ax),
-        voice,
+        out,
     )
     draw(
         folder / "convergence.png",
         (6.0, 3.6),
         lambda ax: plot_convergence(model.objective_, ax=ax),
-        voice,
+        out,
     )
     selection = getattr(model, "selection_", None)
     if selection is not None:
@@ -136,7 +136,7 @@ def write_fit(
             folder / "selection.png",
             (6.0, 3.6),
             lambda ax: _plot_choice(model, selection, ax),
-            voice,
+            out,
         )
     stretches = getattr(model, "stretches_", None)
     if stretches is not None:
@@ -146,7 +146,7 @@ def write_fit(
             folder / "stretches.png",
             (6.0, 3.6),
             lambda ax: plot_stretches(stretches, ax, **chosen),
-            voice,
+            out,
         )
 
 
@@ -169,12 +169,12 @@ def write_page(
     folder: Path,
     model: Any,
     table: SignalTable,
-    voice: Voice,
+    out: Output,
     coordinates: Any = None,
     title: str = "A learned graph",
 ) -> None:
     """The report on the signals of the fit."""
-    with page_written(voice):
+    with page_written(out):
         write_report(
             model,
             folder / REPORT,
@@ -183,35 +183,33 @@ def write_page(
             sources=getattr(model, "sources_", None),
             labels=table.labels,
             title=title,
-            warnings=voice.warnings,
+            warnings=out.warnings,
         )
 
 
 @contextmanager
-def page_written(voice: Voice) -> Iterator[None]:
+def page_written(out: Output) -> Iterator[None]:
     """A page that cannot be written is told of, and loses no result."""
     try:
-        with voice.warnings_told():
+        with out.warnings_told():
             yield
     except ImportError as error:
-        voice.note(f"No {REPORT}: {error}")
+        out.note(f"No {REPORT}: {error}")
     except (ValueError, RuntimeError) as error:
-        voice.warning(f"{REPORT} could not be written ({error})")
+        out.warning(f"{REPORT} could not be written ({error})")
 
 
-def draw(
-    path: Path, size: tuple[float, float], plot: Callable[[Any], object], voice: Voice
-) -> None:
+def draw(path: Path, size: tuple[float, float], plot: Callable[[Any], object], out: Output) -> None:
     """A picture in a file.  One that cannot be drawn is no reason to lose a result."""
     figure = Figure(figsize=size, layout="constrained")
     FigureCanvasAgg(figure)
     try:
-        with voice.warnings_told():
+        with out.warnings_told():
             plot(figure.subplots())
             figure.savefig(path, dpi=DPI)
     except (ValueError, RuntimeError) as error:
         path.unlink(missing_ok=True)
-        voice.warning(f"{path.name} could not be drawn ({error})")
+        out.warning(f"{path.name} could not be drawn ({error})")
 
 
 def source_rows(
@@ -245,7 +243,7 @@ def model_path(given: Path) -> Path:
 
 
 def write_sources(path: Path, rows: list[SourceRow]) -> None:
-    """A list of sources, one a line."""
+    """A list of sources, one per line."""
     with write_atomically(path, "w", newline="") as file:
         writer = csv.DictWriter(file, ["signal", "node", "scale", "strength"])
         writer.writeheader()

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from heatgraph.cli.console import Voice, columns, counted, errors_reported
+from heatgraph.cli.console import Output, columns, counted, errors_reported
 from heatgraph.cli.options import (
     DebugFlag,
     Decimal,
@@ -44,7 +44,7 @@ __all__ = ["sources"]
 
 HeatModel = LearnHeat | HeatCovariance
 
-MAX_ROWS = 30
+MAX_ROWS = 30  # of the table printed on a terminal
 OTHER_KINDS = {*TEXT, *PARQUET, NPY, ".json", ".npz", ".xlsx", ".png", ".html"} - {".csv"}
 
 
@@ -73,7 +73,7 @@ def sources(
     Of a Gaussian model, which has heat released everywhere, they are the mean heat at every node,
     given the signal.
     """
-    voice = Voice(json, quiet)
+    out = Output(json, quiet)
     with errors_reported(debug):
         if output is not None and kind_of(output) in OTHER_KINDS:
             raise ValueError(
@@ -83,7 +83,7 @@ def sources(
         model = heat_model(model_file)
         options = TableOptions(index_column, transpose, header, decimal, thousands, missing)
         table = signals_for(model, signals, options)
-        voice.note("; ".join(table.notes) + ".")
+        out.note("; ".join(table.notes) + ".")
         if output is not None and output.suffix.lower() == ".csv":
             if output.exists() and not force:
                 raise FileExistsError(f"{output} is there already; --force replaces it")
@@ -94,11 +94,11 @@ def sources(
         elif output is not None:
             with result_folder(output, force) as folder:
                 found = code(model, table)
-                summary = write_result(folder, output, model, found, table, top, voice)
+                summary = write_result(folder, output, model, found, table, top, out)
         else:
             found = code(model, table)
             summary = summary_of(model, found, table, top) | {"files": []}
-        voice.show(summary, human(summary, output))
+        out.show(summary, human(summary, output))
 
 
 def heat_model(path: Path) -> HeatModel:
@@ -164,7 +164,7 @@ def write_result(
     found: Any,
     table: SignalTable,
     top: int,
-    voice: Voice,
+    out: Output,
 ) -> dict[str, Any]:
     """The list of sources, a picture of the strongest signal, and the summary."""
     write_sources(folder / "sources.csv", source_rows(model, found.sources, table))
@@ -179,10 +179,10 @@ def write_result(
         lambda ax: plot_sources(
             model.graph_, table.values[loudest], drawn, model.scales_, ax=ax
         ).set_title(f"signal {table.label(loudest)}"),
-        voice,
+        out,
     )
     summary = summary_of(model, found, table, top)
-    summary["warnings"] = voice.warnings
+    summary["warnings"] = out.warnings
     summary["files"] = [*listed(folder, shown), str(shown / "summary.json")]
     write_summary(folder, summary)
     return summary

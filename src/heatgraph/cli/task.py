@@ -46,7 +46,7 @@ METHODS: dict[str, tuple[type[Any], ...]] = {
     "polytope": (DiffusionPolytope,),
 }
 TAKE_GAPS = ("heat", "laplacian", "lake")  # methods for which an empty cell was not observed
-FOLDS = 3
+FOLDS = 3  # by which the models of heat are compared, as heatgraph.learn does
 
 
 @dataclass(frozen=True)

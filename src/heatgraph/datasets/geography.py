@@ -74,7 +74,7 @@ def neighbour_graph(
         The weight at distance ``d`` is ``exp(-d^2 / (2 bandwidth^2))``; by default the mean
         distance of the edges.
     names : iterable of hashable, optional
-        One a node.
+        One per node.
 
     Returns
     -------

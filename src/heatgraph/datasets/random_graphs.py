@@ -1,4 +1,4 @@
-"""One function a family of random graphs: (n_nodes, generator, options) -> connected graph.
+"""One function per family of random graphs: (n_nodes, generator, options) -> connected graph.
 
 Weights are as the family defines them; scaling is left to the caller.
 """

@@ -28,6 +28,7 @@ from heatgraph.estimators.parameters import (
     HeatParameters,
     is_large,
     n_threads,
+    other_kernel,
     resolve,
 )
 from heatgraph.estimators.progress import watch_fit
@@ -153,6 +154,10 @@ class LearnHeat(HiddenScoreMixin, ReportMixin, TransformerMixin, BaseEstimator):
         Whether a further ``fit`` of the same signals goes on from the last one, with the
         parameters that it chose: after ``max_iter`` was met and raised, or after Ctrl-C.  A
         ``checkpoint`` goes on in the same way.
+    kernel : {"heat", "diffusion-plus-identity", "tikhonov", "matern", "wave"} or an object
+        What takes the place of :math:`e^{-\tau\lambda}` in the dictionary: as of
+        :class:`HeatCovariance`.  Needs ``solver="dense"`` and signals in memory.  With "wave" the
+        objective has many minima, and the fit may end in a poor one: give ``scales`` to start from.
 
     Attributes
     ----------
@@ -249,6 +254,7 @@ class LearnHeat(HiddenScoreMixin, ReportMixin, TransformerMixin, BaseEstimator):
         positive: bool = False,
         cv: Any = None,
         warm_start: bool = False,
+        kernel: Any = "heat",
     ) -> None:
         self.n_scales = n_scales
         self.alpha = alpha
@@ -273,6 +279,7 @@ class LearnHeat(HiddenScoreMixin, ReportMixin, TransformerMixin, BaseEstimator):
         self.positive = positive
         self.cv = cv
         self.warm_start = warm_start
+        self.kernel = kernel
 
     def fit(
         self, X: Any, y: Any = None, groups: Any = None, *, monitor: Monitor | None = None
@@ -551,10 +558,13 @@ class LearnHeat(HiddenScoreMixin, ReportMixin, TransformerMixin, BaseEstimator):
         """What codes and diffuses further signals: by all pairs, or without."""
         penalty = PENALTY_OF[self.atoms] if self.penalty == "auto" else self.penalty
         workers = n_threads(self.n_jobs)
-        how: tuple[Any, ...] = (penalty, workers, bool(self.positive))
-        if issparse(self.laplacian_):
+        how = penalty, workers, bool(self.positive)
+        kernel, L = other_kernel(self.kernel), self.laplacian_
+        if not issparse(L):
+            return DenseModel(L, self.scales_, self.atoms, *how, kernel)
+        if kernel is None:
             return LargeModel(self.weights_, self.scales_, self.atoms == "unit", *how)
-        return DenseModel(self.laplacian_, self.scales_, self.atoms, *how)
+        return DenseModel(L.toarray(), self.scales_, self.atoms, *how, kernel)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

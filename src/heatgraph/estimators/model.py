@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from heatgraph.graph import CandidateEdges
+from heatgraph.kernels.spectral import Kernel
 from heatgraph.models.atoms import ATOMS
 from heatgraph.models.heat import Dictionary, HeatObjective, Signals
 from heatgraph.solvers.lasso import Coding
@@ -31,11 +32,12 @@ class DenseModel:
     penalty: str
     n_threads: int
     positive: bool = False
+    kernel: Kernel | None = None
 
     @cached_property
     def _dictionary(self) -> Dictionary:
         candidates = CandidateEdges.complete(len(self.laplacian))
-        objective = HeatObjective(candidates, 0.0, 0.0, ATOMS[self.atoms])
+        objective = HeatObjective(candidates, 0.0, 0.0, ATOMS[self.atoms], self.kernel)
         return objective.dictionary(candidates.weights(self.laplacian), self.tau)
 
     def code(self, signals: Signals, alpha: float, start: Array | None = None) -> Coding:

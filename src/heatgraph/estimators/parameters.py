@@ -21,6 +21,7 @@ from heatgraph.estimators.validation import (
     resolve_candidates,
 )
 from heatgraph.graph import CandidateEdges, Graph
+from heatgraph.kernels.spectral import HeatKernel, Kernel, kernel_of
 from heatgraph.models.atoms import ATOMS, AtomWeights
 from heatgraph.models.heat import HeatObjective, Signals
 from heatgraph.selection.choose_parameters import ALPHAS, BETAS, Grid, units_of
@@ -77,6 +78,7 @@ class HeatParameters:
     model: SignalModel
     cv: Any = None
     groups: Any = None
+    kernel: Kernel | None = None
 
     @property
     def unit_atoms(self) -> bool:
@@ -98,7 +100,7 @@ class HeatParameters:
         return Grid(self.alphas, self.betas, starts, stretch)
 
     def objective(self, alpha: float, beta: float) -> HeatObjective:
-        return HeatObjective(self.candidates, alpha, beta, self.atoms)
+        return HeatObjective(self.candidates, alpha, beta, self.atoms, self.kernel)
 
 
 def resolve(
@@ -119,6 +121,9 @@ def resolve(
     atoms, penalty = _penalty(estimator)
     model = SignalModel(bool(estimator.positive), bool(estimator.fit_intercept))
     _check_model(model, solver, signals)
+    kernel = other_kernel(estimator.kernel)
+    if kernel is not None:
+        _check_kernel(estimator.kernel, solver, signals)
     if solver == "paper":
         _check_paper(atoms, penalty, signals)
     alpha_unit, beta_unit = units_of(signals)
@@ -142,6 +147,7 @@ def resolve(
         model=model,
         cv=estimator.cv,
         groups=None if groups is None else np.asarray(groups),
+        kernel=kernel,
     )
 
 
@@ -278,6 +284,25 @@ def _check_model(model: SignalModel, solver: str, signals: Signals | DaskSignals
                 f'{name}=True needs solver="dense", got solver="{solver}"; pass solver="dense", '
                 f"or {name}=False."
             )
+
+
+def other_kernel(kernel: Any) -> Kernel | None:
+    """A kernel that is not heat's, checked; None for heat, which has an engine of its own."""
+    found = kernel_of(kernel)
+    return None if isinstance(found, HeatKernel) else found
+
+
+def _check_kernel(kernel: Any, solver: str, signals: Signals | DaskSignals) -> None:
+    if isinstance(signals, DaskSignals):
+        raise ValueError(
+            f"kernel={kernel!r} needs the signals in memory, got a Dask collection; pass "
+            'X.compute(), or kernel="heat".'
+        )
+    if solver != "dense":
+        raise ValueError(
+            f'kernel={kernel!r} needs solver="dense", got solver="{solver}"; pass '
+            'solver="dense", or kernel="heat".'
+        )
 
 
 def _check_paper(atoms: str, penalty: str, signals: Signals | DaskSignals) -> None:

@@ -112,7 +112,7 @@ def check_n_nodes(value: int, edges: NDArray[np.intp]) -> int:
 def check_names(value: Iterable[Hashable]) -> tuple[Hashable, ...]:
     """The names as a tuple of distinct labels."""
     if isinstance(value, (str, bytes)):
-        raise ValueError(f"names must be a sequence of labels, one a node, got {value!r}")
+        raise ValueError(f"names must be a sequence of labels, one per node, got {value!r}")
     try:
         names = tuple(n.item() if isinstance(n, np.generic) else n for n in value)
         seen = set(names)

@@ -35,7 +35,7 @@ class Graph(GraphValue):
     n_nodes : int, optional
         By default the number of names or of coordinates, else the largest node number plus 1.
     names : sequence of hashable, optional
-        One distinct label a node.
+        One distinct label per node.
     confidence : array-like, shape (n_edges,), optional
         How sure each edge is, from 0 to 1.
     coordinates : array-like, shape (n_nodes, 2), optional
@@ -89,7 +89,7 @@ class Graph(GraphValue):
         L : array-like or scipy sparse, shape (n_nodes, n_nodes)
             Symmetric, rows summing to 0, nothing positive off the diagonal.
         names : sequence of hashable, optional
-            One label a node.
+            One label per node.
         tol : float, default=1e-10
             How far, relative to the largest entry, ``L`` may be from those three properties;
             weights that small are rounding and are left out.
@@ -116,7 +116,7 @@ class Graph(GraphValue):
         W : array-like or scipy sparse, shape (n_nodes, n_nodes)
             Symmetric unless directed, zero on the diagonal, nothing negative.
         names : sequence of hashable, optional
-            One label a node.
+            One label per node.
         tol : float, default=0
             How far, relative to the largest entry, ``W`` may be from those three properties;
             weights that small are rounding and are left out.

@@ -49,7 +49,7 @@ class GraphValue:
         n_nodes = checks.check_n_nodes(n_nodes, pairs)
         if labels is not None and len(labels) != n_nodes:
             raise ValueError(
-                f"names must have one label a node, got {len(labels)} for {n_nodes} nodes"
+                f"names must have one label per node, got {len(labels)} for {n_nodes} nodes"
             )
         order = checks.sort_edges(pairs, n_nodes, bool(directed))
         sure = None if confidence is None else checks.check_confidence(confidence, len(pairs))

@@ -70,7 +70,30 @@ class DenseHeat:
 
     def atom_norms(self, tau: Array) -> Array:
         """``omega_si = ||exp(-tau_s L) delta_i|| = sqrt([exp(-2 tau_s L)]_ii)``, (S, N)."""
-        return np.sqrt(self.decay(2.0 * tau) @ np.square(self.U).T)
+        return np.sqrt(self.powers(tau) @ np.square(self.U).T)
+
+    def powers(self, tau: Array) -> Array:
+        """The squares of :meth:`decay`, (S, N)."""
+        return self.decay(2.0 * tau)
+
+    def slopes_in_tau(self, tau: Array) -> Array:
+        """The derivative of :meth:`decay` in the scales, (S, N)."""
+        return -self.lam * self.decay(tau)
+
+    def power_slopes_in_tau(self, tau: Array) -> Array:
+        """The derivative of :meth:`powers` in the scales, (S, N)."""
+        return -2.0 * self.lam * self.powers(tau)
+
+    def trace_slopes(self, tau: Array, P: Array) -> Array:
+        """The gradient of ``sum_s tr(A_s exp(-tau_s L))`` in the eigenbasis, (N, N).
+
+        ``P[s] = U^T A_s U``, (S, N, N).
+        """
+        return divided_difference_sum(self.lam, np.ascontiguousarray(tau), P)
+
+    def power_trace_slopes(self, tau: Array, P: Array) -> Array:
+        """The same of ``sum_s tr(A_s exp(-2 tau_s L))``."""
+        return self.trace_slopes(2.0 * tau, P)
 
     def adjoint_derivative(self, t: Array, P: Array) -> Array:
         """``sum_s`` of the gradients in ``L`` of ``tr(A_s exp(-t_s L))``, (N, N), symmetric.

@@ -24,10 +24,8 @@ class AtomWeights(Protocol):
         """``omega`` (S, N)."""
         ...
 
-    def traces(
-        self, kernel: DenseHeat, tau: Array, omega: Array, c: Array
-    ) -> tuple[Array, Array] | None:
-        """``(t, P)`` with ``d_L <c, omega> = sum_s d_L tr(U P_s U^T exp(-t_s L))``, or None."""
+    def traces(self, kernel: DenseHeat, tau: Array, omega: Array, c: Array) -> Array | None:
+        """``P`` with ``d_L <c, omega> = sum_s d_L tr(U P_s U^T g(L, tau_s)^2)``, or None."""
         ...
 
     def gradient_tau(self, kernel: DenseHeat, tau: Array, omega: Array, c: Array) -> Array:
@@ -41,9 +39,7 @@ class RawAtoms:
     def weights(self, kernel: DenseHeat, tau: Array) -> Array:
         return np.ones((tau.size, kernel.n_nodes))
 
-    def traces(
-        self, kernel: DenseHeat, tau: Array, omega: Array, c: Array
-    ) -> tuple[Array, Array] | None:
+    def traces(self, kernel: DenseHeat, tau: Array, omega: Array, c: Array) -> Array | None:
         return None
 
     def gradient_tau(self, kernel: DenseHeat, tau: Array, omega: Array, c: Array) -> Array:
@@ -60,17 +56,14 @@ class UnitAtoms:
     def weights(self, kernel: DenseHeat, tau: Array) -> Array:
         return kernel.atom_norms(tau)
 
-    def traces(
-        self, kernel: DenseHeat, tau: Array, omega: Array, c: Array
-    ) -> tuple[Array, Array] | None:
-        # omega^2 = diag exp(-2 tau L), so d<c, omega> = d tr(diag(c / (2 omega)) exp(-2 tau L)).
-        P = np.stack([kernel.U.T @ (a[:, None] * kernel.U) for a in c / (2.0 * omega)])
-        return 2.0 * tau, P
+    def traces(self, kernel: DenseHeat, tau: Array, omega: Array, c: Array) -> Array | None:
+        # omega^2 = diag g(L, tau)^2, so d<c, omega> = d tr(diag(c / (2 omega)) g(L, tau)^2).
+        return np.stack([kernel.U.T @ (a[:, None] * kernel.U) for a in c / (2.0 * omega)])
 
     def gradient_tau(self, kernel: DenseHeat, tau: Array, omega: Array, c: Array) -> Array:
-        # d omega_si / d tau_s = -[L exp(-2 tau_s L)]_ii / omega_si
-        slope = (kernel.lam * kernel.decay(2.0 * tau)) @ np.square(kernel.U).T
-        gradient: Array = -np.sum(c * slope / omega, axis=1)
+        # d omega_si / d tau_s = [d/dtau g(L, tau_s)^2]_ii / (2 omega_si)
+        slope = kernel.power_slopes_in_tau(tau) @ np.square(kernel.U).T
+        gradient: Array = 0.5 * np.sum(c * slope / omega, axis=1)
         return gradient
 
 

@@ -10,8 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from heatgraph.graph.candidates import CandidateEdges
-from heatgraph.kernels.eigen import DenseHeat, divided_difference_sum
+from heatgraph.kernels.eigen import DenseHeat
+from heatgraph.kernels.eigen_kernel import dense_kernel
 from heatgraph.kernels.lanes import above, fill, lanes, load
+from heatgraph.kernels.spectral import Kernel
 from heatgraph.models.atoms import AtomWeights
 
 __all__ = ["Dictionary", "HeatObjective", "Moments", "Signals", "spread"]
@@ -170,14 +172,16 @@ def _sparse_product(rows: Array, U: Array) -> Array:
 class HeatObjective:
     """``||X - sum_s E_s H_s||^2 + alpha sum omega_si |H_sim| + beta ||L||_F^2``.
 
-    ``E_s = exp(-tau_s L(w))``, the fit over the observed entries, ``w >= 0`` on the candidate
-    edges with ``sum(w) = N/2`` (so that ``tr L = N``), ``tau >= 0``.
+    ``E_s = exp(-tau_s L(w))``, or ``g(L(w), tau_s)`` with another ``kernel``; the fit is over the
+    observed entries, ``w >= 0`` on the candidate edges with ``sum(w) = N/2`` (so that ``tr L =
+    N``), ``tau >= 0``.
     """
 
     candidates: CandidateEdges
     alpha: float
     beta: float
     atoms: AtomWeights
+    kernel: Kernel | None = None
 
     @property
     def total(self) -> float:
@@ -185,7 +189,7 @@ class HeatObjective:
         return 0.5 * self.candidates.n_nodes
 
     def dictionary(self, w: Array, tau: Array) -> Dictionary:
-        kernel = DenseHeat.from_laplacian(self.candidates.laplacian(w))
+        kernel = dense_kernel(self.candidates.laplacian(w), self.kernel)
         return Dictionary(kernel, tau, kernel.decay(tau), self.atoms.weights(kernel, tau))
 
     def spread(self, w: Array) -> tuple[float, Array]:
@@ -233,18 +237,18 @@ class HeatObjective:
 
     def _slopes(self, D: Dictionary, moments: Moments) -> Array:
         """``grad_L Z = sum_s grad_L tr(A_s exp(-tau_s L))`` with ``A_s = -2 R H_s^T`` held."""
-        K = divided_difference_sum(D.kernel.lam, D.tau, moments.P)
+        K = D.kernel.trace_slopes(D.tau, moments.P)
         K *= -2.0
         extra = self.atoms.traces(D.kernel, D.tau, D.omega, moments.c)
         if extra is not None:
-            K += self.alpha * divided_difference_sum(D.kernel.lam, *extra)
+            K += self.alpha * D.kernel.power_trace_slopes(D.tau, extra)
         # Of the two triangles, equal but for rounding, the candidates read one.
         return self.candidates.adjoint(D.kernel.from_eigenbasis(K))
 
     def gradient_tau(self, D: Dictionary, moments: Moments) -> Array:
-        """``dZ / d tau_s = 2 tr(R^T L E_s H_s)``, plus the penalty's part."""
+        """``dZ / d tau_s = -2 tr(R^T dE_s/dtau_s H_s)``, plus the penalty's part."""
         modes = np.diagonal(moments.P, axis1=1, axis2=2)
-        fit: Array = 2.0 * np.sum(D.kernel.lam * D.decay * modes, axis=1)
+        fit: Array = -2.0 * np.sum(D.kernel.slopes_in_tau(D.tau) * modes, axis=1)
         return fit + self.alpha * self.atoms.gradient_tau(D.kernel, D.tau, D.omega, moments.c)
 
     def gradient_H(self, D: Dictionary, signals: Signals, H: Array) -> Array:

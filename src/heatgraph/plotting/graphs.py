@@ -130,7 +130,7 @@ def plot_sources(
         )
     tau = None if scales is None else np.asarray(scales, dtype=np.float64)
     if tau is not None and tau.shape != (len(H),):
-        raise ValueError(f"scales must have one value a row of sources, got {tau.shape}")
+        raise ValueError(f"scales must have one value per row of sources, got {tau.shape}")
     ax = new_axes(6.5, 5.0) if ax is None else ax
     places = places_of(graph, coordinates)
     draw_edges(ax, graph, places)
@@ -228,7 +228,7 @@ def _name_rows(ax: Axes, graph: Graph, *, first: bool) -> None:
 def _values(values: ArrayLike, n_nodes: int) -> Array:
     array = np.asarray(values, dtype=np.float64)
     if array.shape != (n_nodes,):
-        raise ValueError(f"values must have one number a node, {n_nodes}, got {array.shape}")
+        raise ValueError(f"values must have one number per node, {n_nodes}, got {array.shape}")
     return array
 
 

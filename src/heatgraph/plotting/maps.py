@@ -43,7 +43,7 @@ def plot_map(
     Parameters
     ----------
     graph : Graph
-        With one place a node.
+        With one place per node.
     coordinates : array-like, shape (n_nodes, 2), optional
         Longitude and latitude in degrees; by default the graph's own coordinates.
     values : array-like, shape (n_nodes,), optional
@@ -79,7 +79,9 @@ def plot_map(
     written = _names(graph, names)
     shown = None if values is None else np.asarray(values, dtype=np.float64)
     if shown is not None and shown.shape != (graph.n_nodes,):
-        raise ValueError(f"values must have one number a node, {graph.n_nodes}, got {shown.shape}")
+        raise ValueError(
+            f"values must have one number per node, {graph.n_nodes}, got {shown.shape}"
+        )
     ax = new_axes(6.0, 5.5) if ax is None else ax
     _draw_outlines(ax, outlines)
     _draw_edges(ax, graph, places, heaviest)
@@ -113,7 +115,7 @@ def _names(graph: Graph, names: Sequence[str] | None) -> list[str]:
             return [""] * graph.n_nodes
         return texts(graph)
     if len(names) != graph.n_nodes:
-        raise ValueError(f"names must be one a node, {graph.n_nodes}, got {len(names)}")
+        raise ValueError(f"names must be one per node, {graph.n_nodes}, got {len(names)}")
     return [str(name) for name in names]
 
 

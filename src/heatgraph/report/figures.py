@@ -324,7 +324,7 @@ def _name_rows(made: figure, content: Content) -> None:
 
 
 def _reach(curves: Sequence[Array], scales: Any) -> figure:
-    """Heat against distance, a line a scale, with a band for most nodes."""
+    """Heat against distance, one line per scale, with a band for most nodes."""
     made = new_figure(
         "reach",
         280,

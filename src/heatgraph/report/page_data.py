@@ -55,7 +55,9 @@ class Content:
     borders: Indices  # between communities, in that order
     shown: Shown | None
     scales: Array | None
-    reach: Sequence[Array]  # heat by distance in edges: a row a distance, columns low, mean, high
+    reach: Sequence[
+        Array
+    ]  # heat by distance in edges: one row per distance, columns low, mean, high
     gaussian: bool = False  # a HeatCovariance: confidence is one minus a p-value
     everywhere: bool = False  # heat released at every node
     gaps: Sequence[Gap] = ()  # of the signals, the first of them
