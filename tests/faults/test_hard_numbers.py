@@ -14,10 +14,10 @@ hard_numbers = importlib.util.module_from_spec(specification)
 specification.loader.exec_module(hard_numbers)
 
 
-@pytest.mark.parametrize("seed", range(14))
+@pytest.mark.parametrize("seed", range(7))
 def test_a_valid_model_or_a_named_error(seed):
     kind, ends = hard_numbers.one(seed)
-    assert kind == hard_numbers.KINDS[seed % 7]
+    assert kind == hard_numbers.KINDS[seed]
     assert set(ends.split()) <= {"fitted", "refused"}
 
 
