@@ -15,8 +15,6 @@ REAL_VENV := .venv-real
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 DEMO := $(VENV)/.demo
-FRESH := $(VENV)/.fresh
-COMPILED := $(wildcard $(addprefix src/heatgraph/,graph/*.py kernels/*.py models/*.py solvers/*.py))
 ACCURACY := benchmarks/bench_accuracy.py
 DISTRIBUTED := benchmarks/bench_distributed.py
 SCALE := benchmarks/bench_scale.py
@@ -33,7 +31,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-setup: $(STAMP) $(FRESH)  ## Create .venv and install heatgraph with everything for development
+setup: $(STAMP)  ## Create .venv and install heatgraph with everything for development
 
 NATIVE := CMakeLists.txt $(wildcard src/native/*)
 
@@ -45,11 +43,6 @@ $(DEMO) $(STAMP): pyproject.toml constraints.txt $(NATIVE)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[$(if $(filter $@,$(DEMO)),report,dev)]'
 	@touch $@ $(DEMO)
-
-# Compiled code is kept by the file of its function alone: it outlives changes of those it calls.
-$(FRESH): $(COMPILED) | $(STAMP)
-	@find src -name '*.nb[ci]' -delete
-	@touch $@
 
 demo: $(DEMO)  ## Learn a graph from example signals, into demo-output/
 	$(BIN)/heatgraph demo --output demo-output --force

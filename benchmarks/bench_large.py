@@ -2,7 +2,8 @@
 
 Run with ``make bench-scale`` or ``python -m benchmarks.bench_large [PART ...]``.  Every fit is the
 default one, in a process of its own, whose peak memory is the figure; the graph is only used to
-judge.  Writes ``docs/results/large.json`` and the tables of the page.
+judge.  Writes ``docs/results/large.json`` and the tables of the page after every row: a run that
+was stopped goes on with the rows that are left, of the same commit or not.  ``--again`` runs all.
 """
 
 from __future__ import annotations
@@ -24,12 +25,15 @@ from benchmarks.bench_covariance import write
 from benchmarks.memory import peak_bytes
 from heatgraph import HeatCovariance
 from heatgraph.datasets import make_graph, make_heat_signals
+from heatgraph.estimators.large_covariance import memory_of
 from heatgraph.graph import CandidateEdges
 from heatgraph.kernels.probing import Probes, probing_vectors
 from heatgraph.kernels.sparse_laplacian import EdgeLayout
 from heatgraph.metrics import best_cut, edge_scores
 from heatgraph.models.gaussian import GaussianHeat
 from heatgraph.models.gaussian_large import BlockSignals, LargeGaussianHeat
+from heatgraph.solvers.gaussian_large import VECTORS
+from heatgraph.solvers.local_information import local_edge_tests
 
 RESULTS = Path("docs/results/large.json")
 SCALES = (2.5, 4.0)
@@ -48,11 +52,11 @@ def signals_on(kind: str, n: int, m: int, noise: float) -> tuple[Any, Any]:
 def fit(kind: str, n: int, m: int, noise: float) -> dict[str, Any]:
     """One default fit: how well the graph is found, what it took."""
     graph, X = signals_on(kind, n, m, noise)
-    before = time.perf_counter()
+    before = time.perf_counter(), time.process_time()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         model = HeatCovariance(solver="sparse").fit(X)
-    seconds = time.perf_counter() - before
+    seconds, processor = time.perf_counter() - before[0], time.process_time() - before[1]
     return {
         "graph": kind,
         "nodes": n,
@@ -63,24 +67,49 @@ def fit(kind: str, n: int, m: int, noise: float) -> dict[str, Any]:
         "scale": float(model.scales_[0]),
         "noise found": float(np.sqrt(model.noise_variance_)),
         "seconds": seconds,
+        "processor seconds": processor,
         "GB": peak_bytes() / 1e9,
         "status": str(model.status_),
         "warnings": len(caught),
     }
 
 
-def in_process(*arguments: Any) -> dict[str, Any]:
-    """:func:`fit` in a process of its own."""
-    words = [sys.executable, "-m", "benchmarks.bench_large", "--fit", *map(str, arguments)]
-    done = subprocess.run(words, capture_output=True, text=True, check=True)
+def rival(name: str, n: int) -> dict[str, Any]:
+    """A graphical lasso with its penalty chosen by cross-validation, on clean signals."""
+    from sklearn.covariance import GraphicalLassoCV
+    from sklearn.metrics import average_precision_score
+
+    graph, X = signals_on("geometric", n, 500, 0.0)
+    before = time.perf_counter(), time.process_time()
+    if name == "HeatCovariance":
+        weights = HeatCovariance(solver="sparse").fit(X).weights_.adjacency().toarray()
+    else:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            weights = np.abs(GraphicalLassoCV(alphas=4, cv=3).fit(X / X.std()).precision_)
+    seconds, processor = time.perf_counter() - before[0], time.process_time() - before[1]
+    above = np.triu_indices(n, 1)
+    truth = graph.adjacency().toarray()[above] > 0.0
+    row = {"method": name, "nodes": n, "AP": float(average_precision_score(truth, weights[above]))}
+    return {**row, "seconds": seconds, "processor seconds": processor}
+
+
+def in_process(function: str, *arguments: Any) -> dict[str, Any]:
+    """One row in a process of its own, with the commit and the load of the machine."""
+    words = [sys.executable, "-m", "benchmarks.bench_large", "--row", function]
+    done = subprocess.run([*words, *map(str, arguments)], capture_output=True, text=True)
+    if done.returncode:
+        raise RuntimeError(done.stderr)
     row: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    commit = subprocess.check_output(["git", "rev-parse", "--short=9", "HEAD"], text=True).strip()
+    row.update({"load": round(os.getloadavg()[1], 1), "commit": commit})
     shown = {k: f"{v:.3g}" if isinstance(v, float) else v for k, v in row.items()}
     print("  " + ", ".join(f"{k} {v}" for k, v in shown.items()), flush=True)
     return row
 
 
-def gradient() -> list[dict[str, Any]]:
-    """Errors against eigenvectors at 500 nodes: of the series alone, and with probing vectors."""
+def probing(name: str) -> dict[str, Any]:
+    """Value and gradient against eigenvectors, with exact or coloured probing vectors."""
     graph, X = signals_on("geometric", 500, 200, NOISE)
     edges = np.sort(graph.edges, axis=1)
     pairs = CandidateEdges(500, edges[:, 0].copy(), edges[:, 1].copy())
@@ -89,87 +118,177 @@ def gradient() -> list[dict[str, Any]]:
     x = np.concatenate([2.0 * graph.weights, np.log([Z.var(), 0.3 * Z.var()])])
     dense = GaussianHeat(pairs, Z.T @ Z / len(Z)).at(x)
     rng = np.random.default_rng(0)
-    probes = {"exact": Probes(np.arange(500), np.ones(500))}
-    for distance in (2, 4, 6):
-        found = probing_vectors(pairs, graph.weights, distance, 500, rng)
-        probes[f"{found.n_vectors} vectors"] = found
-    rows = []
-    for name, vectors in probes.items():
-        point = LargeGaussianHeat(layout, BlockSignals.of(Z, layout), vectors).at(x)
-        error = np.linalg.norm(point.gradient - dense.gradient) / np.linalg.norm(dense.gradient)
-        value = abs(point.value - dense.value) / 500
-        row = {"probing": name, "error of the value, nats per node": value}
-        rows.append({**row, "relative error of the gradient": float(error)})
-        print(f"  {rows[-1]}", flush=True)
-    return rows
+    if name == "exact":
+        vectors = Probes(np.arange(500), np.ones(500))
+    else:
+        vectors = probing_vectors(pairs, graph.weights, int(name), 500, rng)
+    point = LargeGaussianHeat(layout, BlockSignals.of(Z, layout), vectors).at(x)
+    error = np.linalg.norm(point.gradient - dense.gradient) / np.linalg.norm(dense.gradient)
+    return {
+        "probing": name if name == "exact" else f"nodes of one colour {name} edges apart",
+        "vectors": vectors.n_vectors,
+        "error of the value, nats per node": abs(point.value - dense.value) / 500,
+        "relative error of the gradient": float(error),
+    }
 
 
-def recovery() -> list[dict[str, Any]]:
-    """Geometric graphs, 500 signals, clean and with noise of a third of the variance."""
-    return [in_process("geometric", 2000, 500, s) for s in (0.0, NOISE)]
+def errors(kind: str, noise: float) -> dict[str, Any]:
+    """Standard errors from the information around each edge against those from all of it."""
+    graph = make_graph(kind, 400, random_state=SEED)
+    edges = np.sort(graph.edges, axis=1)
+    order = np.lexsort((edges[:, 1], edges[:, 0]))
+    pairs = CandidateEdges(400, edges[order, 0].copy(), edges[order, 1].copy())
+    x = np.concatenate([3.0 * graph.weights[order], [0.0, np.log(noise)]])
+    F = GaussianHeat(pairs, np.eye(400)).at(x).information_matrix(pairs, pairs)
+    E = pairs.n_edges
+    exact = np.sqrt(2.0 / 500.0 * np.diag(np.linalg.inv(F))[:E])
+    before = time.process_time()
+    z = local_edge_tests(pairs, x, 500.0)["z"].to_numpy()
+    off = np.abs(x[:E] / z / exact - 1.0)
+    return {
+        "graph": kind,
+        "nodes": 400,
+        "edges": E,
+        "noise, of the variance of the sources": noise,
+        "median error": float(np.median(off)),
+        "95% of errors below": float(np.quantile(off, 0.95)),
+        "largest error": float(off.max()),
+        "processor seconds": time.process_time() - before,
+    }
 
 
-def ten_thousand() -> list[dict[str, Any]]:
-    """The same with ten thousand nodes."""
-    return [in_process("geometric", 10_000, 500, s) for s in (0.0, NOISE)]
+def cost(
+    n: int, m: int, terms: int = 64, factors: int = 9, evaluations: int = 120
+) -> dict[str, Any]:
+    """Bytes and operations of one fit, computed and not measured."""
+    columns, neighbours, candidates = m + VECTORS, 12, 15
+    per_column = 2.0 * n * (terms * (neighbours + 1 + factors) + 1.5 * candidates * factors)
+    flops = evaluations * columns * per_column
+    rate = (
+        2e10  # operations a second of one core that waits for memory, as measured at 10,000 nodes
+    )
+    return {
+        "nodes": n,
+        "signals": m,
+        "GB on one machine": memory_of(m, n, 2) / 1e9,
+        "GB that travel in a step, to each worker and back": 8e-9
+        * n
+        * (3 * neighbours + candidates),
+        "operations": flops,
+        "hours on 2 cores": flops / rate / 2 / 3600,
+        "hours on 16 machines of 16 cores": flops / rate / 256 / 3600,
+    }
 
 
-def hubs() -> list[dict[str, Any]]:
-    """Barabasi-Albert graphs, 500 clean signals."""
-    return [in_process("ba", n, 500, 0.0) for n in (2000, 10_000)]
-
-
-def signals() -> list[dict[str, Any]]:
-    """How many signals a graph of 2,000 nodes needs."""
-    return [in_process("geometric", 2000, m, s) for m in (100, 500, 2000) for s in (0.0, NOISE)]
-
-
-def huge() -> list[dict[str, Any]]:
-    """A hundred thousand nodes, 500 clean signals."""
-    return [in_process("geometric", 100_000, 500, 0.0)]
-
-
-PARTS = {f.__name__: f for f in (gradient, recovery, ten_thousand, hubs, signals, huge)}
+ROWS: dict[str, tuple[str, list[tuple[Any, ...]]]] = {
+    "gradient": (
+        "Errors against eigenvectors at 500 nodes: of the series alone, and with probing vectors.",
+        [("probing", name) for name in ("exact", 2, 4, 6)],
+    ),
+    "standard_errors": (
+        "Standard errors of edges from the information within three edges of each, against those "
+        "from all of it.",
+        [("errors", kind, s) for kind in ("geometric", "ba") for s in (1e-3, 0.3)],
+    ),
+    "recovery": (
+        "Geometric graphs, 500 signals, clean and with noise of a third of the variance.",
+        [("fit", "geometric", 2000, 500, s) for s in (0.0, NOISE)],
+    ),
+    "ten_thousand": (
+        "The same with ten thousand nodes.",
+        [("fit", "geometric", 10_000, 500, s) for s in (0.0, NOISE)],
+    ),
+    "hubs": (
+        "Barabasi-Albert graphs, 500 clean signals.",
+        [("fit", "ba", n, 500, 0.0) for n in (2000, 10_000)],
+    ),
+    "signals": (
+        "How many signals a graph of 2,000 nodes needs.",
+        [("fit", "geometric", 2000, m, s) for m in (100, 2000) for s in (0.0, NOISE)],
+    ),
+    "rivals": (
+        "Average precision and time at 500 nodes, 500 clean signals.",
+        [("rival", name, 500) for name in ("HeatCovariance", "GraphicalLassoCV")],
+    ),
+    "huge": (
+        "A hundred thousand nodes, 500 clean signals.",
+        [("fit", "geometric", 100_000, 500, 0.0)],
+    ),
+    "million": (
+        "What a fit costs, by counting; nothing of this was run.",
+        [("cost", n, m) for n, m in ((10_000, 500), (100_000, 500), (1_000_000, 500))],
+    ),
+}
+FUNCTIONS = {f.__name__: f for f in (fit, rival, probing, errors, cost)}
 
 
 def tables(results: dict[str, Any]) -> str:
     """The results as tables of a page."""
-    where = f"{results['date']} at {results['commit'][:9]}, {results['cores']} cores"
-    pages = [f"Seed {SEED}, measured on {where}.\n"]
-    for part, function in PARTS.items():
-        lines = results.get(part, [])
+    pages = [
+        f"Seed {SEED}, {results['cores']} cores, last run on {results['date']}. ``load`` is the "
+        "number of processes that ran or waited, over five minutes: with more than there are "
+        "cores the machine was shared, ``seconds`` are too long, and ``processor seconds``, of "
+        "both cores together, say more.\n"
+    ]
+    for part, (about, asked) in ROWS.items():
+        found = results.get("rows", {}).get(part, {})
+        lines = [found[key] for key in map(key_of, asked) if key in found]
         if not lines:
             continue
-        names = list(lines[0])
-        pages.append(f"**{(function.__doc__ or '').splitlines()[0]}**\n")
+        names = list(dict.fromkeys(name for line in lines for name in line))
+        pages.append(f"**{about}**\n")
         pages.append(f"| {' | '.join(names)} |\n|{'---|' * len(names)}")
         for line in lines:
-            shown = [f"{v:.3g}" if isinstance(v, float) else str(v) for v in line.values()]
+            cells = (line.get(name, "") for name in names)
+            shown = [f"{v:.3g}" if isinstance(v, float) else str(v) for v in cells]
             pages.append(f"| {' | '.join(shown)} |")
         pages.append("")
     return "\n".join(pages)
 
 
+def key_of(row: tuple[Any, ...]) -> str:
+    return " ".join(map(str, row))
+
+
+def run(part: str, path: Path, again: bool) -> None:
+    """The rows of a part that are not there yet, each written as soon as it is known."""
+    print(f"== {part}: {ROWS[part][0]}", flush=True)
+    for row in ROWS[part][1]:
+        old = json.loads(path.read_text()) if path.exists() else {}
+        rows = old.get("rows", {})
+        if key_of(row) in rows.get(part, {}) and not again:
+            continue
+        found = in_process(*row)
+        rows = {**rows, part: {**rows.get(part, {}), key_of(row): found}}
+        path.parent.mkdir(parents=True, exist_ok=True)
+        results = {"date": str(date.today()), "cores": os.cpu_count(), "rows": rows}
+        write(path, json.dumps(results, indent=1) + "\n")
+        write(path.with_suffix(".txt"), tables(results))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("parts", nargs="*", default=list(PARTS))
-    parser.add_argument("--fit", nargs=4, help=argparse.SUPPRESS)
+    parser.add_argument("parts", nargs="*", default=list(ROWS))
+    parser.add_argument("--row", nargs="+", help=argparse.SUPPRESS)
+    parser.add_argument("--again", action="store_true", help="run rows that are there, too")
     parser.add_argument("--output", type=Path, default=RESULTS)
     options = parser.parse_args()
-    if options.fit:
-        kind, n, m, noise = options.fit
-        print(json.dumps(fit(kind, int(n), int(m), float(noise))))
+    if options.row:
+        name, *words = options.row
+        print(json.dumps(FUNCTIONS[name](*map(_number, words))))
         return
-    old = json.loads(options.output.read_text()) if options.output.exists() else {}
     for part in options.parts:
-        print(f"== {part}: {(PARTS[part].__doc__ or '').splitlines()[0]}", flush=True)
-        rows = PARTS[part]()
-        commit = subprocess.check_output(["git", "rev-parse", "HEAD"], text=True).strip()
-        about = {"commit": commit, "date": str(date.today()), "cores": os.cpu_count()}
-        old = {**old, **about, part: rows}
-        options.output.parent.mkdir(parents=True, exist_ok=True)
-        write(options.output, json.dumps(old, indent=1) + "\n")
-        write(options.output.with_suffix(".txt"), tables(old))
+        run(part, options.output, options.again)
+
+
+def _number(word: str) -> Any:
+    """A number where it is one."""
+    for kind in (int, float):
+        try:
+            return kind(word)
+        except ValueError:
+            continue
+    return word
 
 
 if __name__ == "__main__":

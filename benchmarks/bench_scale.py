@@ -30,7 +30,8 @@ from heatgraph.metrics import edge_scores
 RESULTS = Path("docs/results/sources.json")
 SCALES = (2.5, 4.0)
 NOISE = 0.02  # about a third of the variance on these graphs
-SEEDS = (1, 17)  # the defaults were settled on seed 3, at 500 nodes
+# The rule for alpha was settled on seed 3 at 500 nodes and seed 1 at 300, with the truth in view.
+SEEDS = (17, 23)
 
 
 def fit(n: int, m: int, noise: float, seed: int) -> dict[str, Any]:

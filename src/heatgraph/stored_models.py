@@ -132,7 +132,7 @@ KINDS = {
         },
         check=_check_heat_covariance,
         compared=True,
-        tables=("selection_",),
+        tables=("selection_", "edge_table_"),
     ),
     "LearnHeat": Kind(
         LearnHeat,

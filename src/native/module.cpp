@@ -7,6 +7,9 @@
 #include <vector>
 
 #include "chebyshev.hpp"
+#include "divided_differences.hpp"
+#include "lasso.hpp"
+#include "quadratic_model.hpp"
 
 namespace nb = nanobind;
 using namespace heatgraph;
@@ -17,11 +20,15 @@ using Doubles = nb::ndarray<const double, nb::ndim<1>, nb::c_contig, nb::device:
 using Longs = nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Ints = nb::ndarray<const std::int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Matrix = nb::ndarray<const double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+using Bools = nb::ndarray<const bool, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+using OutMatrix = nb::ndarray<double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 template <typename T>
 using Blocks = nb::ndarray<const T, nb::ndim<3>, nb::c_contig, nb::device::cpu>;
 using OutVector = nb::ndarray<double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 template <typename T>
 using OutBlocks = nb::ndarray<T, nb::ndim<4>, nb::c_contig, nb::device::cpu>;
+
+constexpr int kRegister = HEATGRAPH_WIDTH / kRegisters;  // doubles of one vector register
 
 // Columns of one block: as many numbers as fill two registers.
 template <typename T>
@@ -118,6 +125,65 @@ void quadratic(Longs indptr, Ints indices, Doubles values, Doubles diagonal, Lon
   }
 }
 
+// h and its report (value, duality gap), row by row, for rows of C; `a` has one row for all or each.
+// Where `observed` has columns, of the observed rows of D.
+template <bool Positive>
+void lasso_rows(Gram& gram, const Matrix& C, const Matrix& a, const Doubles& energy, double tol,
+                const Bools& observed, OutMatrix& h, OutMatrix& report) {
+  const Index K = C.shape(1), N = observed.shape(1);
+  Lasso<kRegister, Positive> lasso(K, gram);
+  for (Index m = 0; m < static_cast<Index>(C.shape(0)); ++m) {
+    if (N > 0) gram.observe(observed.data() + m * N);
+    const double* bounds = a.data() + (a.shape(0) > 1 ? m * K : 0);
+    const LassoEnd end =
+        lasso.solve(C.data() + m * K, bounds, energy(m), h.data() + m * K, tol);
+    report(m, 0) = end.value;
+    report(m, 1) = end.gap;
+  }
+}
+
+void lasso(Matrix G, Matrix C, Matrix a, Doubles energy, double tol, bool positive, Matrix D,
+           Bools observed, OutMatrix h, OutMatrix report) {
+  const std::size_t M = C.shape(0), K = C.shape(1);
+  require(G.shape(0) == K && G.shape(1) == K, "G must be (K, K)");
+  require(a.shape(1) == K && (a.shape(0) == 1 || a.shape(0) == M), "a must be (1 or M, K)");
+  require(energy.shape(0) == M, "one energy per signal");
+  require(h.shape(0) == M && h.shape(1) == K, "h must be (M, K)");
+  require(report.shape(0) == M && report.shape(1) == 2, "report must be (M, 2)");
+  require(observed.shape(0) == M && D.shape(0) == observed.shape(1) && D.shape(1) == K,
+          "D must be (N, K) and observed (M, N)");
+  nb::gil_scoped_release release;
+  const Index N = observed.shape(1);
+  Gram gram(K, G.data(), N, D.data());
+  (positive ? lasso_rows<true> : lasso_rows<false>)(gram, C, a, energy, tol, observed, h, report);
+}
+
+// y, a point of the valid set, towards the minimiser of a QuadraticModel.
+void minimise_model(Doubles g, Doubles metric, Matrix V, Matrix middle, double sigma, double total,
+                    std::int64_t n, int max_steps, double tol, OutVector y) {
+  const std::size_t size = y.shape(0), r = V.shape(0);
+  require(g.shape(0) == size && metric.shape(0) == size, "one slope and one metric per coordinate");
+  require(r == 0 || V.shape(1) == size, "V must be (r, size)");
+  require(middle.shape(0) == r && middle.shape(1) == r, "middle must be (r, r)");
+  require(0 <= n && n <= static_cast<Index>(size), "n must be at most the number of coordinates");
+  nb::gil_scoped_release release;
+  const QuadraticModel model{static_cast<Index>(size), n, static_cast<Index>(r), total, sigma,
+                             g.data(), metric.data(), V.data(), middle.data()};
+  ModelMinimiser<kRegister>(model).run(y.data(), max_steps, tol);
+}
+
+// K = sum over s of Q[s] times the divided differences of exp at -t[s] lam.
+void divided_differences(Doubles lam, Doubles t, Blocks<double> Q, OutMatrix K) {
+  const std::size_t N = lam.shape(0);
+  require(Q.shape(0) == t.shape(0), "one matrix per time");
+  require(Q.shape(1) == N && Q.shape(2) == N, "Q must be (S, N, N)");
+  require(K.shape(0) == N && K.shape(1) == N, "K must be (N, N)");
+  nb::gil_scoped_release release;
+  std::fill(K.data(), K.data() + N * N, 0.0);
+  for (std::size_t s = 0; s < t.shape(0); ++s)
+    add_divided_differences(N, lam.data(), t(s), Q.data() + s * N * N, K.data());
+}
+
 template <typename T>
 void bind(nb::module_& m) {
   m.def("apply", &apply<T>, nb::arg("indptr"), nb::arg("indices"), nb::arg("values"),
@@ -151,4 +217,12 @@ NB_MODULE(HEATGRAPH_MODULE, m) {
   m.def("processor_level", &processor_level);
   bind<double>(m);
   bind<float>(m);
+  m.def("divided_differences", &divided_differences, nb::arg("lam"), nb::arg("t"), nb::arg("Q"),
+        nb::arg("K").noconvert());
+  m.def("lasso", &lasso, nb::arg("G"), nb::arg("C"), nb::arg("a"), nb::arg("energy"),
+        nb::arg("tol"), nb::arg("positive"), nb::arg("D"), nb::arg("observed"),
+        nb::arg("h").noconvert(), nb::arg("report").noconvert());
+  m.def("minimise_model", &minimise_model, nb::arg("g"), nb::arg("metric"), nb::arg("V"),
+        nb::arg("middle"), nb::arg("sigma"), nb::arg("total"), nb::arg("n"), nb::arg("max_steps"),
+        nb::arg("tol"), nb::arg("y").noconvert());
 }

@@ -75,7 +75,7 @@ def test_answers_without_loading_the_libraries():
         "sys.argv = ['heatgraph', sys.argv[1]]\n"
         "try:\n    heatgraph.cli.main()\n"
         "except SystemExit:\n    pass\n"
-        "print(sorted({'numpy', 'sklearn', 'numba', 'matplotlib'} & set(sys.modules)))"
+        "print(sorted({'numpy', 'scipy', 'sklearn', 'matplotlib'} & set(sys.modules)))"
     )
     for option in ("--version", "--help"):
         done = subprocess.run(

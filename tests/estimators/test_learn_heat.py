@@ -440,14 +440,6 @@ class TestSymmetries:
             chosen.transform(signals), abs=1e-2
         )
 
-    def test_interrupt_while_compiled_code_is_loaded(self, signals, monkeypatch):
-        def stopped(*args, **kwargs):
-            raise SystemError("returned a result with an exception set") from KeyboardInterrupt()
-
-        monkeypatch.setattr("heatgraph.estimators.learn_heat.fit_heat", stopped)
-        with pytest.raises(KeyboardInterrupt):
-            LearnHeat().fit(signals)
-
     def test_penalties_out_of_proportion(self, signals):
         with pytest.raises(ValueError, match=r"beta = 1.0 is too large for signals so small"):
             LearnHeat(n_scales=1, alpha=0.0, beta=1.0).fit(1e-200 * signals)

@@ -63,6 +63,60 @@ def test_quadratic_sums_moments_and_distances_of_pairs(level):
 
 
 @pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("positive", [False, True])
+@pytest.mark.parametrize("K", [1, 3, 8, 21])
+def test_lasso_meets_its_optimality_conditions(level, positive, K):
+    core, rng = LEVELS[level], np.random.default_rng(K)
+    D, X, a = rng.normal(size=(12, K)), rng.normal(size=(6, 12)), rng.uniform(0.5, 3.0, (6, K))
+    observed = rng.uniform(size=X.shape) < 0.7
+    observed[0] = True
+    X = np.where(observed, X, 0.0)
+    h, report = np.abs(rng.normal(size=(6, K))), np.empty((6, 2))
+    core.lasso(D.T @ D, X @ D, a, (X**2).sum(axis=1), 1e-12, positive, D, observed, h, report)
+    R = np.where(observed, X - h @ D.T, 0.0)
+    slope = 2.0 * R @ D
+    np.testing.assert_allclose(slope[h != 0.0], (a * np.sign(h))[h != 0.0], atol=1e-9)
+    assert np.all((slope if positive else np.abs(slope)) <= a + 1e-9)
+    assert not positive or h.min() >= 0.0
+    np.testing.assert_allclose(report[:, 0], (R**2).sum(axis=1) + (a * np.abs(h)).sum(axis=1))
+    assert np.all(report[:, 1] <= 1e-12 * (X**2).sum(axis=1))
+
+
+def projected(v, metric, n, total):
+    """The point of the valid set nearest to ``v`` in the metric, by bisection."""
+    low, high = (v[:n] * metric[:n]).min() - total * metric.max(), (v[:n] * metric[:n]).max()
+    for _ in range(200):
+        theta = 0.5 * (low + high)
+        above = np.maximum(v[:n] - theta / metric[:n], 0.0).sum() > total
+        low, high = (theta, high) if above else (low, theta)
+    return np.append(np.maximum(v[:n] - low / metric[:n], 0.0), np.maximum(v[n:], 0.0))
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize(("n", "n_scales", "r"), [(1, 0, 0), (5, 2, 0), (19, 0, 3), (40, 3, 7)])
+def test_minimise_model_ends_where_a_projected_step_stays(level, n, n_scales, r):
+    core, rng = LEVELS[level], np.random.default_rng(n)
+    size, total = n + n_scales, 4.0
+    metric, sigma = rng.uniform(0.5, 2.0, size), 3.0
+    V = rng.normal(size=(r, size)) / np.sqrt(size)
+    middle = np.diag(rng.uniform(-2.0, 0.5, r))  # so that B stays positive definite
+    B = sigma * np.diag(metric) - V.T @ middle @ V
+    x, g = projected(rng.normal(size=size), metric, n, total), rng.normal(size=size)
+    y = x.copy()
+    core.minimise_model(g, metric, V, middle, sigma, total, n, 2000, 1e-9, y)
+    slope = g + B @ (y - x)
+    np.testing.assert_allclose(projected(y - slope / metric, metric, n, total), y, atol=1e-6)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_minimise_model_leaves_a_concave_model_after_one_step(level):
+    y, g = np.array([1.0, 0.5, 2.0]), np.array([0.0, 0.0, -1.0])
+    V, middle = np.array([[0.0, 0.0, 1.0]]), np.array([[2.0]])  # B = diag(1, 1, -1)
+    LEVELS[level].minimise_model(g, np.ones(3), V, middle, 1.0, 1.5, 2, 40, 0.05, y)
+    assert y == pytest.approx([1.0, 0.5, 3.0])
+
+
+@pytest.mark.parametrize("level", LEVELS)
 def test_single_precision_takes_blocks_of_twice_the_width(level):
     core, rng = LEVELS[level], np.random.default_rng(2)
     n, n_terms, R = 600, 16, 3  # more nodes than are summed in single precision

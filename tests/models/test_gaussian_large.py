@@ -5,6 +5,7 @@ from heatgraph.datasets import make_graph, make_heat_signals
 from heatgraph.graph import CandidateEdges
 from heatgraph.kernels.probing import Probes, probing_vectors
 from heatgraph.kernels.sparse_laplacian import EdgeLayout, from_blocks, to_blocks
+from heatgraph.kernels.spectral import KERNELS
 from heatgraph.models.gaussian import GaussianHeat, HeatSpectrum, LogPenalty
 from heatgraph.models.gaussian_large import (
     BlockSignals,
@@ -37,13 +38,16 @@ def exact_probes():
     return Probes(np.arange(N), np.ones(N))
 
 
+@pytest.mark.parametrize("kernel", ["heat", "matern"])
 @pytest.mark.parametrize("n_scales", [1, 2])
-def test_value_gradient_and_information_are_those_of_eigenvectors(signals, n_scales):
+def test_value_gradient_and_information_are_those_of_eigenvectors(signals, n_scales, kernel):
     graph, X = signals
     pairs, x = point_of(graph, n_scales, np.random.default_rng(1))
     layout = EdgeLayout.of(pairs)
-    large = LargeGaussianHeat(layout, BlockSignals.of(X, layout, 2), exact_probes(), n_scales, RHO)
-    dense = GaussianHeat(pairs, shrunk(X.T @ X / len(X), RHO), n_scales).at(x)
+    g = KERNELS[kernel]
+    blocks = BlockSignals.of(X, layout, 2)
+    large = LargeGaussianHeat(layout, blocks, exact_probes(), n_scales, RHO, kernel=g)
+    dense = GaussianHeat(pairs, shrunk(X.T @ X / len(X), RHO), n_scales, kernel=g).at(x)
     sparse = large.at(x)
     assert sparse.value == pytest.approx(dense.value, rel=1e-6)
     error = np.abs(sparse.gradient - dense.gradient).max()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pytest
@@ -12,9 +11,6 @@ from numpy.typing import NDArray
 from heatgraph.datasets import make_graph, make_heat_signals
 from heatgraph.kernels.eigen import DenseHeat
 from heatgraph.models.atoms import ATOMS
-from heatgraph.solvers import lasso
-from heatgraph.solvers.active_set import _drop_zeros, descend_on_support
-from heatgraph.solvers.cholesky_update import continue_factor
 from heatgraph.solvers.lasso import Coding, code
 
 Array = NDArray[np.float64]
@@ -209,15 +205,11 @@ class TestHardDictionaries:
     @pytest.mark.parametrize("size", [1.0, 1e-165])
     def test_codes_whose_products_are_zero_stay_on_the_support(self, size: float) -> None:
         rng = np.random.default_rng(0)
-        D, support, signs = (
-            rng.normal(size=(12, 9)),
-            np.arange(9),
-            np.where(np.arange(9) % 2, 1, -1),
-        )
-        gram, work = TestFactor.prepared(D.T @ D, support)
-        h = size * signs * rng.uniform(1.0, 2.0, size=9)
+        D, signs = rng.normal(size=(12, 9)), np.where(np.arange(9) % 2, 1, -1)
+        start = size * signs * rng.uniform(1.0, 2.0, size=(1, 9))
         c, a = D.T @ (D @ (1.5 * size * signs)), np.full(9, 1e-3 * size)
-        assert descend_on_support(gram, work, c, a, h, 9, 0) == (9, 9)
+        energy = np.array([np.sum((D @ (1.5 * size * signs)) ** 2)])
+        h = code(D.T @ D, c[None], a, energy, start, tol=TOL).h[0]
         np.testing.assert_array_equal(np.sign(h), signs)
         np.testing.assert_allclose(D.T @ (D @ (h / size)), (c - 0.5 * a * signs) / size, rtol=1e-9)
 
@@ -234,7 +226,7 @@ class TestHardDictionaries:
         problem = heat_lasso(kind, (4.0, 4.0001), 1e-5, n_nodes=60, n_signals=10)
         assert np.all(problem.solve().gap <= 1e-10 * problem.energy)
 
-    def test_supports_too_large_for_a_factor(self, rng: np.random.Generator) -> None:
+    def test_supports_of_hundreds_of_atoms(self, rng: np.random.Generator) -> None:
         D, X = rng.normal(size=(900, 430)) / 30.0, rng.normal(size=(2, 900))
         problem = Lasso(D, X, np.full(430, 1e-2))
         coding = problem.solve(tol=1e-8)
@@ -277,7 +269,8 @@ class TestSignals:
 
     def test_order_does_not_change_a_bit(self) -> None:
         problem = heat_lasso()
-        backwards = Lasso(problem.D, problem.X[::-1].copy(), problem.a).solve()
+        G, C, start = problem.D.T @ problem.D, problem.X @ problem.D, np.zeros((15, 40))
+        backwards = code(G, C[::-1], problem.a, problem.energy[::-1], start, tol=TOL)
         np.testing.assert_array_equal(backwards.h[::-1], problem.solve().h)
 
 
@@ -353,80 +346,8 @@ class TestMissingEntries:
             )
 
 
-def factored(gram: tuple[Any, ...], work: tuple[Any, ...], n: int, done: int) -> int:
-    rows: int = continue_factor(gram[0], work[1], work[2], work[0][3], n, done)
-    return rows
-
-
-class TestFactor:
-    """The Cholesky factor of a support, continued as atoms enter and cut as they leave."""
-
-    @staticmethod
-    def matrix(n: int, seed: int = 0) -> Array:
-        A = np.random.default_rng(seed).normal(size=(n + 5, n))
-        return A.T @ A
-
-    @staticmethod
-    def prepared(G: Array, support: Array) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-        work = lasso.work_for(len(G))
-        for part in work:
-            part[...] = -7  # what is not written must not be read
-        work[1][: support.size] = support
-        return (G, np.ones(len(G), dtype=np.bool_), np.empty((0, 0))), work
-
-    @staticmethod
-    def assert_factor(G: Array, support: Array, work: tuple[Any, ...]) -> None:
-        n = support.size
-        expected = np.linalg.cholesky(G[np.ix_(support, support)])
-        factor, inverse = work[2][:n, :n], work[0][3, :n]
-        np.testing.assert_allclose(np.tril(factor), expected, atol=1e-10)
-        np.testing.assert_allclose(np.triu(factor), expected.T, atol=1e-10)
-        np.testing.assert_allclose(inverse, 1.0 / np.diag(expected), rtol=1e-10)
-
-    @pytest.mark.parametrize("n", [1, 3, 4, 5, 8, 9, 17])
-    @pytest.mark.parametrize("share", [0.0, 0.3, 0.8])
-    def test_is_that_of_numpy_whole_or_continued(self, n: int, share: float) -> None:
-        G = self.matrix(20)
-        support = np.random.default_rng(n).permutation(20)[:n]
-        gram, work = self.prepared(G, support)
-        first = int(share * n)
-        assert factored(gram, work, first, 0) == first
-        assert factored(gram, work, n, first) == n
-        self.assert_factor(G, support, work)
-
-    @pytest.mark.parametrize("place", [0, 2, 3, 4, 6, 9])
-    def test_stops_at_an_atom_that_others_span(self, place: int) -> None:
-        A = np.random.default_rng(1).normal(size=(15, 12))
-        support = np.arange(12)
-        A[:, support[place]] = A[:, support[:place]].sum(axis=1)  # at the first place: nothing
-        gram, work = self.prepared(A.T @ A, support)
-        assert factored(gram, work, 12, 0) == place
-        factor = work[2][: place + 1, :place]  # with the row of what it stopped at
-        before = np.tril(factor[:-1])
-        np.testing.assert_allclose(before @ factor[-1], (A.T @ A)[:place, place], atol=1e-10)
-
-    @pytest.mark.parametrize("gone", [[0], [10], [4], [0, 1, 2], [2, 5, 10], list(range(0, 11, 2))])
-    @pytest.mark.parametrize("done", [11, 6])
-    def test_of_those_that_stay(self, gone: list[int], done: int) -> None:
-        G, support = self.matrix(16), np.random.default_rng(2).permutation(16)[:11]
-        gram, work = self.prepared(G, support)
-        factored(gram, work, done, 0)
-        h = np.zeros(16)
-        h[support] = 1.0
-        h[support[gone]] = 0.0
-        stay = np.delete(support, gone)
-        n, held, solved = _drop_zeros(work, h, 11, done)
-        assert (n, held) == (stay.size, done - sum(k < done for k in gone))
-        assert solved == min(done, gone[0])  # what came before the first to leave
-        np.testing.assert_array_equal(work[1][:n], stay)
-        self.assert_factor(G, stay[:held], work)
-        assert factored(gram, work, n, held) == n
-        self.assert_factor(G, stay, work)
-
-
 class TestStarts:
     def test_codes_of_another_dictionary_leave_the_answer(self) -> None:
-        """Weak codes of a start that fits badly are silenced first."""
         problem = heat_lasso(alpha=1e-2, n_nodes=30)
         answer = problem.solve()
         rng = np.random.default_rng(0)
@@ -434,26 +355,6 @@ class TestStarts:
         far = problem.solve(30.0 * start)
         np.testing.assert_allclose(far.value, answer.value, rtol=1e-10)
         np.testing.assert_allclose(far.h, answer.h, atol=1e-6)
-
-    def test_strongest_codes_stay(self) -> None:
-        h, support = np.array([0.0, 1.0, -5.0, 0.9, 0.0, 4.0]), np.array([1, 2, 3, 5, 0, 0])
-        assert lasso._keep_strongest(h, support, 4) == 3
-        np.testing.assert_array_equal(h, [0.0, 1.0, -5.0, 0.0, 0.0, 4.0])
-        np.testing.assert_array_equal(support[:3], [1, 2, 5])
-
-    @pytest.mark.parametrize("times", [1.0, 100.0])
-    def test_near_and_far(self, times: float) -> None:
-        problem = heat_lasso(alpha=1e-2, n_nodes=30)
-        answer = problem.solve()
-        m = int(np.argmax((answer.h != 0.0).sum(axis=1)))
-        h, a = times * answer.h[m], problem.a.copy()
-        support = np.flatnonzero(h)
-        assert support.size > lasso.FEW
-        G = problem.D.T @ problem.D
-        gram, work = TestFactor.prepared(G, support)
-        c = problem.X[m] @ problem.D
-        assert lasso._is_far(gram, work, c, a, h, support.size) == (times > 1.0)
-        assert not lasso._is_far(gram, work, c, 0.0 * a, h, support.size)
 
 
 @pytest.mark.parametrize("K", [1, 7, 8, 9, 31, 32, 33, 65])
@@ -556,7 +457,7 @@ class TestPositive:
             assert np.all(coding.gap <= TOL * problem.energy)
             assert problem.violation(coding.h) < 1e-6
 
-    def test_supports_too_large_for_a_factor(self, rng: np.random.Generator) -> None:
+    def test_supports_of_hundreds_of_atoms(self, rng: np.random.Generator) -> None:
         D = rng.normal(size=(900, 430)) / 30.0
         problem = PositiveLasso(D, rng.uniform(0.5, 1.0, (2, 430)) @ D.T, np.full(430, 1e-2))
         coding = problem.solve(tol=1e-8)

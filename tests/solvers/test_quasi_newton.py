@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from heatgraph.models.simplex import ValidSet
-from heatgraph.solvers.quasi_newton import Evaluation, State, _minimise_on_free, minimise
+from heatgraph.solvers.quasi_newton import Evaluation, State, minimise
 from heatgraph.solvers.result import Status
 
 Array = NDArray[np.float64]
@@ -133,7 +133,7 @@ class TestConvex:
             x = valid.project(x - (f.Q @ x + f.b) / 1e4)
         assert state.at.value < f(x, 0).value
 
-    def test_more_coordinates_than_are_worked_on_together(self) -> None:
+    def test_thousands_of_coordinates(self) -> None:
         # A separable quadratic: x_k = max((theta - b_k) / q_k, 0), theta by bisection.
         rng, n, n_scales = np.random.default_rng(1), 2500, 2
         q, b = rng.uniform(1.0, 20.0, n + n_scales), 0.1 * rng.normal(size=n + n_scales)
@@ -198,17 +198,13 @@ class TestEndings:
         )
         assert (status, state.n_iter) == (Status.STALLED, 0)
 
-    @pytest.mark.parametrize("loading", [False, True])
     @pytest.mark.parametrize("at", [2, 7, 12])
-    def test_interrupt_in_an_evaluation_keeps_the_best(self, at: int, loading: bool) -> None:
+    def test_interrupt_in_an_evaluation_keeps_the_best(self, at: int) -> None:
         f, valid = make_quadratic(30, 0, 1e4), ValidSet(30, 5.0)
 
         def interrupted(x: Array, aux: int) -> Evaluation[int]:
             if len(f.seen) == at:
-                stop = KeyboardInterrupt()
-                if loading:  # what Numba makes of it while it loads compiled code
-                    raise SystemError("returned a result with an exception set") from stop
-                raise stop
+                raise KeyboardInterrupt
             return f(x, aux)
 
         state, status = minimise(
@@ -217,17 +213,6 @@ class TestEndings:
         assert status == Status.INTERRUPTED
         assert state.at.value == min(f(x, 0).value for x, _ in f.seen[:at])
         assert state.n_iter == len(state.history) - 1
-
-    def test_other_errors_of_the_system_are_told(self) -> None:
-        f, valid = make_quadratic(5, 0, 10.0), ValidSet(5, 1.0)
-
-        def broken(x: Array, aux: int) -> Evaluation[int]:
-            if len(f.seen) == 1:
-                raise SystemError("broken")
-            return f(x, aux)
-
-        with pytest.raises(SystemError, match="broken"):
-            minimise(broken, valid, start(valid, 0), 0, max_iter=5, tol=0.0, reach=1.0)
 
     def test_interrupt_in_the_report_keeps_the_best(self) -> None:
         f, valid = make_quadratic(30, 0, 1e4), ValidSet(30, 5.0)
@@ -279,11 +264,3 @@ def test_nonconvex_ends_at_a_stationary_point() -> None:
     assert np.all(np.diff(state.history) <= 1e-12 * np.abs(state.history[1:]))
     x = valid.project(state.x - (f.Q @ state.x + f.b))
     np.testing.assert_allclose(x, state.x, atol=1e-6)
-
-
-def test_a_model_that_rounding_made_concave_is_left_after_one_step() -> None:
-    x, g = np.array([1.0, 0.5, 2.0]), np.array([0.0, 0.0, -1.0])
-    along = np.array([[0.0, 0.0, 1.0]])
-    middle = np.array([[2.0, 0.0], [0.0, 0.0]])  # B = I - 2 e e^T: down for ever along the last
-    found = _minimise_on_free(x, g, along, along, np.ones(3), 1.0, middle, 2, 1.5, 400_000, 0.05)
-    assert found == pytest.approx([1.0, 0.5, 3.0])

@@ -220,7 +220,8 @@ class TestFit:
         objective, ensemble, *solutions = fit
         for solution in solutions:
             D = objective.dictionary(solution.w, solution.tau)
-            assert mean_residual(ensemble.local.signals, D, solution.codes) < 1e-6
+            # Newton's step ends at a fall of 1e-12 of the energy: a residual near its root, 1e-6.
+            assert mean_residual(ensemble.local.signals, D, solution.codes) < 3e-6
             assert np.array_equal(level_of(solution, N), solution.codes.u)
 
     def test_objective_is_lower_than_without(self, fit):

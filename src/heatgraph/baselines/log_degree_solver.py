@@ -96,9 +96,7 @@ def log_degree_step(
     theta, scale = 1.0 / np.sqrt(a * b), np.sqrt(a / b)
     c = 2.0 * theta * z
     start, n_warm = _warm_up(c, candidates) if dual is None else (dual * (scale / a), 0)
-    y, u, values, residual = pair_newton(
-        start, c, candidates.i, candidates.j, 0.5, 0.0, tol, max_iter
-    )
+    y, u, values, residual = pair_newton(start, c, candidates, 0.5, 0.0, tol, max_iter)
     v = 0.5 * u
     bound = _lower_bound(a, scale, values, candidates.n_nodes)
     w = scale * v
@@ -158,9 +156,7 @@ def _warm_up(c: Array, candidates: CandidateEdges) -> tuple[Array, int]:
     y = 0.5 * share * nearest + 1.0
     n_iter = 0
     for _ in range(stages):
-        y, _, values, _ = pair_newton(
-            y, share * c, candidates.i, candidates.j, 0.5, 0.0, ROUGH, 100
-        )
+        y, _, values, _ = pair_newton(y, share * c, candidates, 0.5, 0.0, ROUGH, 100)
         n_iter += values.size - 1
         share *= CONTINUATION
         y = y * CONTINUATION

@@ -13,9 +13,9 @@ the solution, in a handful of steps.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
-import numba
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -31,11 +31,11 @@ __all__ = [
 ]
 
 Array = NDArray[np.float64]
-Ints = NDArray[np.intp]
 
 ARMIJO = 1e-4
 FORCING = 1e-2  # largest relative residual of the linear solves; it shrinks with the gradient
 PATIENCE = 4  # steps lost in rounding before giving up
+SHORTEST = 1e-12  # of a step
 TO_BOUNDARY = 0.95  # largest fraction of the way to x = 0 that one step may go
 
 
@@ -75,157 +75,104 @@ def over_candidates(candidates: CandidateEdges | None, n_nodes: int) -> Candidat
 
 def squared_distances(X: Array, candidates: CandidateEdges) -> Array:
     """``z_e = ||x_i - x_j||^2`` (E,) over the candidate edges; ``<z, w> = tr(X^T L(w) X)``."""
-    return np.asarray(_distances(np.ascontiguousarray(X), candidates.i, candidates.j))
+    return candidates.squared_distances(X)
 
 
-@numba.njit(cache=True, fastmath=False)
-def _distances(X: Array, i: Ints, j: Ints) -> Array:
-    # Differences first: the Gram identity loses every digit between nearly equal signals.
-    z = np.empty(i.size)
-    for e in range(i.size):
-        a, b = X[i[e]], X[j[e]]
-        total = 0.0
-        for m in range(X.shape[1]):
-            total += (a[m] - b[m]) ** 2
-        z[e] = total
-    return z
-
-
-@numba.njit(cache=True, fastmath=False)
 def _separable(x: Array, total: float) -> tuple[float, Array, Array]:
     """Value, gradient and curvature of ``rho``.
 
     ``total > 0``: ``rho = sum_n x_n^2 - total * x_N``, the last variable being the border.
     ``total = 0``: ``rho = -sum_n log x_n``.
     """
-    n = x.size
-    grad = np.empty(n)
-    curvature = np.empty(n)
-    value = 0.0
     if total > 0.0:
-        for k in range(n - 1):
-            value += x[k] * x[k]
-            grad[k] = 2.0 * x[k]
-            curvature[k] = 2.0
-        value -= total * x[n - 1]
-        grad[n - 1] = -total
-        curvature[n - 1] = 0.0
-    else:
-        for k in range(n):
-            value -= np.log(x[k])
-            grad[k] = -1.0 / x[k]
-            curvature[k] = 1.0 / (x[k] * x[k])
-    return value, grad, curvature
+        nodes = x[:-1]
+        value = float(nodes @ nodes - total * x[-1])
+        return value, np.append(2.0 * nodes, -total), np.append(np.full(nodes.size, 2.0), 0.0)
+    return -float(np.log(x).sum()), -1.0 / x, 1.0 / (x * x)
 
 
-@numba.njit(cache=True, fastmath=False)
-def _excess(x: Array, c: Array, i: Ints, j: Ints, border: float, u: Array, load: Array) -> float:
-    """``u_e = max(0, <m_e, x> - c_e)`` and ``load = sum_e u_e m_e``; returns ``sum u^2``."""
-    load[:] = 0.0
-    square = 0.0
-    mass = 0.0
-    for e in range(c.size):
-        a, b = i[e], j[e]
-        t = x[a] + x[b] + border - c[e]
-        if t > 0.0:
-            u[e] = t
-            square += t * t
-            mass += t
-            load[a] += t
-            load[b] += t
-        else:
-            u[e] = 0.0
-    load[-1] = mass  # the slot after the nodes; read only where there is a border
-    return square
+def _at_ends(edges: CandidateEdges, x: Array) -> Array:
+    """``<m_e, x>`` of every edge; where ``x`` has one more entry than there are nodes, a border."""
+    ends = x[edges.i] + x[edges.j]
+    return ends + x[-1] if x.size > edges.n_nodes else ends
 
 
-@numba.njit(cache=True, fastmath=False)
-def _cg(h: Array, kappa: float, ai: Ints, aj: Ints, bordered: bool, g: Array, rtol: float) -> Array:
-    """Solve ``(diag(h) + kappa sum_{e active} m_e m_e^T) p = -g`` by conjugate gradients.
+def _gathered(edges: CandidateEdges, u: Array, size: int) -> Array:
+    """``sum_e u_e m_e`` (size,), the adjoint of :func:`_at_ends`."""
+    degrees = edges.degrees(u)
+    return np.append(degrees, u.sum()) if size > edges.n_nodes else degrees
 
-    The matrix is a signless Laplacian plus a diagonal; scaled by its own diagonal it is well
-    conditioned, and a product costs one pass over the active edges.
-    """
-    n = g.size
-    diagonal = h.copy()
-    for e in range(ai.size):
-        diagonal[ai[e]] += kappa
-        diagonal[aj[e]] += kappa
-    if bordered:
-        diagonal[n - 1] += kappa * ai.size
-    p = np.zeros(n)
-    r = -g
-    s = r / diagonal
-    d = s.copy()
-    rho = np.dot(r, s)
-    stop = rtol * rtol * rho
-    for _ in range(10 * n + 100):
-        if rho <= stop:
-            break
-        q = h * d
-        border = d[n - 1] if bordered else 0.0
-        mass = 0.0
-        for e in range(ai.size):
-            a, b = ai[e], aj[e]
-            t = kappa * (d[a] + d[b] + border)
-            q[a] += t
-            q[b] += t
-            mass += t
-        if bordered:
-            q[n - 1] += mass
-        step = rho / np.dot(d, q)
-        p += step * d
-        r -= step * q
+
+@dataclass(frozen=True, eq=False)
+class _Point:
+    """``x``, the excesses ``u`` there, and value, gradient and curvature of the function."""
+
+    x: Array
+    u: Array
+    value: float
+    gradient: Array
+    curvature: Array
+    residual: float
+
+
+@dataclass(frozen=True, eq=False)
+class _Problem:
+    c: Array
+    edges: CandidateEdges
+    kappa: float
+    total: float
+
+    def at(self, x: Array) -> _Point:
+        rho, own, curvature = _separable(x, self.total)
+        u = np.maximum(_at_ends(self.edges, x) - self.c, 0.0)
+        gradient = own + self.kappa * _gathered(self.edges, u, x.size)
+        residual = float(np.abs(gradient).max() / np.abs(own).max())
+        return _Point(x, u, rho + 0.5 * self.kappa * float(u @ u), gradient, curvature, residual)
+
+    def direction(self, point: _Point) -> Array:
+        """Solve ``(diag(h) + kappa sum_{e active} m_e m_e^T) p = -g`` by conjugate gradients.
+
+        The matrix is a signless Laplacian plus a diagonal; scaled by its own diagonal it is well
+        conditioned, and a product costs one pass over the active edges.
+        """
+        on, size = point.u > 0.0, point.x.size
+        active = CandidateEdges(self.edges.n_nodes, self.edges.i[on], self.edges.j[on])
+        h = point.curvature.copy()
+        if self.total > 0.0:
+            # With no active edge the function is linear in the border: step by the gradient.
+            h[-1] = 1e-14 * self.kappa * active.n_edges if active.n_edges else 1.0
+        diagonal = h + self.kappa * _gathered(active, np.ones(active.n_edges), size)
+        p, r = np.zeros(size), -point.gradient
         s = r / diagonal
-        new = np.dot(r, s)
-        d = s + (new / rho) * d
-        rho = new
-    return p
+        d, rho = s, float(r @ s)
+        stop = min(FORCING, point.residual) ** 2 * rho
+        for _ in range(10 * size + 100):
+            if rho <= stop:
+                break
+            q = h * d + self.kappa * _gathered(active, _at_ends(active, d), size)
+            step = rho / float(d @ q)
+            p, r = p + step * d, r - step * q
+            s = r / diagonal
+            last, rho = rho, float(r @ s)
+            d = s + (rho / last) * d
+        return p
+
+    def longest_step(self, x: Array, p: Array) -> float:
+        """1, or less where the domain ``x > 0`` of the logarithm asks for it."""
+        falling = p < 0.0
+        if self.total > 0.0 or not falling.any():
+            return 1.0
+        return min(1.0, float((-TO_BOUNDARY * x[falling] / p[falling]).min()))
 
 
-@numba.njit(cache=True, fastmath=False)
-def _active(u: Array, i: Ints, j: Ints) -> tuple[Ints, Ints]:
-    count = 0
-    for e in range(u.size):
-        count += u[e] > 0.0
-    ai = np.empty(count, dtype=i.dtype)
-    aj = np.empty(count, dtype=j.dtype)
-    count = 0
-    for e in range(u.size):
-        if u[e] > 0.0:
-            ai[count], aj[count] = i[e], j[e]
-            count += 1
-    return ai, aj
-
-
-@numba.njit(cache=True, fastmath=False)
-def _longest_step(x: Array, p: Array, positive: bool) -> float:
-    """1, or less where the domain ``x > 0`` of the logarithm asks for it."""
-    t = 1.0
-    if positive:
-        for k in range(x.size):
-            if p[k] < 0.0:
-                t = min(t, -TO_BOUNDARY * x[k] / p[k])
-    return t
-
-
-@numba.njit(cache=True, fastmath=False)
-def _evaluate(
-    x: Array, c: Array, i: Ints, j: Ints, kappa: float, total: float, u: Array
-) -> tuple[float, Array, Array, float]:
-    """Value, gradient, curvature of ``rho`` and scale of its gradient at ``x``; fills ``u``."""
-    n = x.size
-    bordered = total > 0.0
-    load = np.empty(n if bordered else n + 1)
-    rho, grad, h = _separable(x, total)
-    scale = np.abs(grad).max()
-    square = _excess(x, c, i, j, x[n - 1] if bordered else 0.0, u, load)
-    return rho + 0.5 * kappa * square, grad + kappa * load[:n], h, scale
-
-
-@numba.njit(cache=True, fastmath=False)
 def pair_newton(
-    x0: Array, c: Array, i: Ints, j: Ints, kappa: float, total: float, tol: float, max_iter: int
+    x0: Array,
+    c: Array,
+    edges: CandidateEdges,
+    kappa: float,
+    total: float,
+    tol: float,
+    max_iter: int,
 ) -> tuple[Array, Array, Array, float]:
     """Minimise ``rho(x) + kappa/2 sum_e max(0, <m_e, x> - c_e)^2`` from ``x0``.
 
@@ -236,44 +183,40 @@ def pair_newton(
     Returns ``x``, ``u`` (E,) the excesses, the values from start to end (never increasing but
     for rounding), and the relative residual reached.
     """
-    bordered = total > 0.0
-    x = x0.copy()
-    u = np.empty(c.size)
-    values = np.empty(max_iter + 1)
-    value, grad, h, scale = _evaluate(x, c, i, j, kappa, total, u)
-    values[0] = value
+    problem = _Problem(c, edges, kappa, total)
+    point = problem.at(x0)
+    values = [point.value]
     best, still, blurred = np.inf, 0, False
-    for iteration in range(max_iter):
-        residual = np.abs(grad).max() / scale
+    for _ in range(max_iter):
         # Where the value no longer moves and the gradient no longer falls, rounding is all there
         # is.
-        still = still + 1 if residual > 0.5 * best and blurred else 0
-        best = min(best, residual)
-        if residual <= tol or still == PATIENCE:
-            return x, u, values[: iteration + 1], residual
-        ai, aj = _active(u, i, j)
-        if bordered:
-            # With no active edge the function is linear in the border: step by the gradient.
-            h[-1] = 1e-14 * kappa * ai.size if ai.size else 1.0
-        p = _cg(h, kappa, ai, aj, bordered, grad, min(FORCING, residual))
-        slope = np.dot(grad, p)
-        t = _longest_step(x, p, not bordered)
-        while True:
-            new, new_grad, h, scale = _evaluate(x + t * p, c, i, j, kappa, total, u)
-            # Sufficient decrease; or, where the decrease drowns in rounding, the same test on
-            # the slope, which keeps its digits: for a quadratic the two are equivalent.
-            blurred = abs(new - value) <= 1e-10 * (1.0 + abs(value))
-            if new <= value + ARMIJO * t * slope or (
-                blurred and np.dot(new_grad, p) <= (2.0 * ARMIJO - 1.0) * slope
-            ):
-                break
-            t *= 0.5
-            if t < 1e-12:
-                _evaluate(x, c, i, j, kappa, total, u)
-                return x, u, values[: iteration + 1], residual
-        x, value, grad = x + t * p, new, new_grad
-        values[iteration + 1] = value
-    return x, u, values, np.abs(grad).max() / scale
+        still = still + 1 if point.residual > 0.5 * best and blurred else 0
+        best = min(best, point.residual)
+        if point.residual <= tol or still == PATIENCE:
+            break
+        found = _line_search(problem, point)
+        if found is None:
+            break
+        point, blurred = found
+        values.append(point.value)
+    return point.x, point.u, np.array(values), point.residual
+
+
+def _line_search(problem: _Problem, point: _Point) -> tuple[_Point, bool] | None:
+    """The next point, and whether the decrease of the value drowns in rounding; None if none."""
+    p = problem.direction(point)
+    slope, t = float(point.gradient @ p), problem.longest_step(point.x, p)
+    while t >= SHORTEST:
+        new = problem.at(point.x + t * p)
+        # Sufficient decrease; or, where the decrease drowns in rounding, the same test on
+        # the slope, which keeps its digits: for a quadratic the two are equivalent.
+        blurred = abs(new.value - point.value) <= 1e-10 * (1.0 + abs(point.value))
+        if new.value <= point.value + ARMIJO * t * slope or (
+            blurred and float(new.gradient @ p) <= (2.0 * ARMIJO - 1.0) * slope
+        ):
+            return new, blurred
+        t *= 0.5
+    return None
 
 
 def frozen(array: Any) -> Array:

@@ -116,9 +116,7 @@ def smooth_graph_step(
     # Where nothing is known, as if every degree were the mean one.
     start = np.full(n + 1, -total / n) if dual is None else np.asarray(dual, dtype=np.float64)
     start = _with_total(start, c, candidates, total)
-    x, u, values, residual = pair_newton(
-        start, c, candidates.i, candidates.j, 1.0, total, tol, max_iter
-    )
+    x, u, values, residual = pair_newton(start, c, candidates, 1.0, total, tol, max_iter)
     w = u * (total / u.sum()) if u.any() else np.full_like(u, total / u.size)
     degrees = candidates.degrees(w)
     objective = a * float(z @ w) + b * float(2.0 * w @ w + degrees @ degrees)

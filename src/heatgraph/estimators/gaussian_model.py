@@ -12,7 +12,7 @@ from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from heatgraph.estimators.hidden import as_given
-from heatgraph.estimators.large_covariance import heat_of
+from heatgraph.estimators.large_covariance import heat_of, significant
 from heatgraph.estimators.validation import (
     check_choice,
     check_number,
@@ -31,7 +31,6 @@ __all__ = ["GaussianModelMixin", "significant_edges", "tests_of"]
 
 Array = NDArray[np.float64]
 
-LEVEL = 0.05  # of the p-values of cut="significance", after the correction for many tests
 ADDITIONS = 3  # times that pairs are added to a graph whose absence is refuted
 TEST_SHRINKAGE = 1e-6  # keeps a moment of few signals invertible, far below any noise
 
@@ -40,6 +39,7 @@ class GaussianModelMixin(TransformerMixin):  # which wraps the transform of this
     """The methods of a fitted model: sources, missing entries, likelihood, tests of edges."""
 
     covariance_: Array
+    edge_table_: pd.DataFrame | None
     graph_: Graph
     laplacian_: Array
     location_: Array
@@ -69,7 +69,8 @@ class GaussianModelMixin(TransformerMixin):  # which wraps the transform of this
         Parameters
         ----------
         pairs : {"graph", "all"}
-            The edges of ``graph_``, or every pair of nodes.
+            The edges of ``graph_``, or every pair of nodes (dense engine only).  The sparse engine
+            computes the standard errors in the fit, from the information around each edge.
 
         Returns
         -------
@@ -80,11 +81,9 @@ class GaussianModelMixin(TransformerMixin):  # which wraps the transform of this
         """
         check_is_fitted(self)
         check_choice("pairs", pairs, ("graph", "all"))
-        if self.solver_ == "sparse":
-            raise ValueError(
-                "edge_statistics needs the information of all pairs: fit with solver='dense'."
-            )
         graph = self.graph_
+        if self.solver_ == "sparse":
+            return self._named(self._stored_tests(pairs), graph.edges)
         fitter = GaussianFitter(
             CandidateEdges.complete(graph.n_nodes),
             self.scales_.size,
@@ -100,10 +99,28 @@ class GaussianModelMixin(TransformerMixin):  # which wraps the transform of this
         with bounded_blas():
             fitted = _with_refuted_absences(fitter, second, self.n_effective_, graph)
             table = tests_of(fitter, second, self.n_effective_, fitted, asked)
-        labels: Any = range(graph.n_nodes) if graph.names is None else graph.names
-        table.insert(0, "source", [labels[k] for k in asked[:, 0]])
-        table.insert(1, "target", [labels[k] for k in asked[:, 1]])
+        return self._named(table, asked)
+
+    def _named(self, table: pd.DataFrame, edges: NDArray[np.intp]) -> pd.DataFrame:
+        """With the ends of each edge."""
+        names = self.graph_.names
+        labels: Any = range(self.graph_.n_nodes) if names is None else names
+        table.insert(0, "source", [labels[k] for k in edges[:, 0]])
+        table.insert(1, "target", [labels[k] for k in edges[:, 1]])
         return table
+
+    def _stored_tests(self, pairs: str) -> pd.DataFrame:
+        """Those of the sparse engine, which are made in the fit."""
+        if pairs == "all":
+            raise ValueError(
+                "pairs='all' needs solver='dense': the sparse engine tests the edges of graph_."
+            )
+        if self.edge_table_ is None and self.graph_.n_edges:
+            raise ValueError(
+                "edge_statistics: the fit was interrupted before its edges were tested; fit again."
+            )
+        none = {name: np.empty(0) for name in ("weight", "standard_error", "z", "p_value")}
+        return pd.DataFrame(none) if self.edge_table_ is None else self.edge_table_.copy()
 
     def transform(self, X: Any) -> Array:
         """The heat that signals most likely started from: ``v_s exp(-tau_s L) C^-1 (x - u)``.
@@ -248,7 +265,7 @@ def tests_of(
 def significant_edges(fitter: GaussianFitter, S: Array, n_signals: float, graph: Graph) -> Graph:
     """Edges with a p-value of at most 0.05 after Holm's correction for all pairs."""
     p = tests_of(fitter, S, n_signals, graph, graph.edges)["p_value"].to_numpy()
-    keep = np.sort(_rejected(p, fitter.candidates.n_edges))
+    keep = significant(p, fitter.candidates.n_edges)
     return Graph(graph.edges[keep].reshape(-1, 2), graph.weights[keep], graph.n_nodes, graph.names)
 
 
@@ -262,16 +279,9 @@ def _with_refuted_absences(
     for _ in range(ADDITIONS):
         absent = every[~np.isin(number, graph.edges @ [pairs.n_nodes, 1])]
         p = tests_of(fitter, S, n_signals, graph, absent)["p_value"].to_numpy()
-        more = absent[_rejected(p, pairs.n_edges)]
+        more = absent[significant(p, pairs.n_edges)]
         if not len(more):
             break
         edges = np.concatenate([graph.edges, more])
         graph = Graph(edges, np.ones(len(edges)), graph.n_nodes, graph.names)
     return graph
-
-
-def _rejected(p: Array, n_tests: int) -> NDArray[np.intp]:
-    """Which of the smallest p-values of ``n_tests`` tests Holm's procedure rejects."""
-    order = np.argsort(p, kind="stable")
-    allowed = LEVEL / (n_tests - np.arange(p.size))
-    return order[: int(np.argmax(np.append(p[order] > allowed, True)))]

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.covariance import EmpiricalCovariance
 
-from heatgraph.distributed.from_dask import is_dask
+from heatgraph.distributed.from_dask import as_array, is_dask
 from heatgraph.distributed.moments import fold_moments
 from heatgraph.errors import ParameterError
 from heatgraph.estimators.checkpoint import fingerprint, kept_in
@@ -24,7 +24,7 @@ from heatgraph.estimators.gaussian_fitting import (
 )
 from heatgraph.estimators.gaussian_model import GaussianModelMixin, significant_edges, tests_of
 from heatgraph.estimators.hidden import HiddenScoreMixin
-from heatgraph.estimators.large_covariance import fit_large, is_large
+from heatgraph.estimators.large_covariance import fit_large, fit_large_chunks, is_large
 from heatgraph.estimators.parameters import edge_count, n_threads
 from heatgraph.estimators.progress import Watch, watch_fit
 from heatgraph.estimators.reporting import ReportMixin
@@ -182,6 +182,8 @@ class HeatCovariance(GaussianModelMixin, HiddenScoreMixin, ReportMixin, Empirica
         ``S``, all that is kept of the signals.
     node_means_ : ndarray (n_nodes,)
         The mean of what was observed of each node.
+    edge_table_ : DataFrame or None
+        Of the sparse engine: the tests that :meth:`edge_statistics` gives, without names.
     comparison_ : ModelComparison or None
         How :func:`heatgraph.learn` came to keep this model.
 
@@ -243,10 +245,11 @@ class HeatCovariance(GaussianModelMixin, HiddenScoreMixin, ReportMixin, Empirica
         Parameters
         ----------
         X : array-like or data frame (n_signals, n_nodes), of NumPy, pandas or Dask
-            NaN marks an entry that was not observed (in memory only).  The columns of a data
-            frame name the nodes.  Signals that follow each other in time should be in order: what
-            is held out are contiguous blocks.  Time series in epochs, (n_epochs, n_times,
-            n_nodes), are read by :func:`time_series`.
+            NaN marks an entry that was not observed (in memory only; the sparse engine draws
+            these entries from its model and fits anew, three times).  The columns of a data frame
+            name the nodes.  Signals that follow each other in time should be in order: what is
+            held out are contiguous blocks.  Time series in epochs, (n_epochs, n_times, n_nodes),
+            are read by :func:`time_series`.
         y : ignored
         groups : array-like (n_signals,), optional
             Signals of one group are held out together; epochs are groups unless others are given.
@@ -257,10 +260,16 @@ class HeatCovariance(GaussianModelMixin, HiddenScoreMixin, ReportMixin, Empirica
         """
         X, groups = with_epochs(X, groups)
         names = node_names(X)
-        sparse = is_large(self.solver, 0)
+        check_choice("solver", self.solver, ("auto", "dense", "sparse"))
         if is_dask(X):
-            if sparse:
-                raise ValueError("solver='sparse' needs the signals in memory; pass 'dense'.")
+            if groups is not None:
+                raise ValueError("groups needs signals in memory, got a Dask collection.")
+            n_nodes = int(as_array(X).shape[1])
+            if is_large(self.solver, n_nodes):
+                set_features(self, n_nodes, names)
+                fit_large_chunks(self, X, names, monitor)
+                self._warn_of_graph()
+                return self
             parts = fold_moments(X, N_FOLDS)
             set_features(self, len(parts[0].mean), names)
             content = np.stack([part.scatter for part in parts])
@@ -411,7 +420,7 @@ class HeatCovariance(GaussianModelMixin, HiddenScoreMixin, ReportMixin, Empirica
         self.shrinkage_, self.penalty_ = float(found.strength.rho), float(found.strength.c)
         self.relaxed_ = bool(found.strength.relaxed)
         self.selection_ = found.selection
-        self.comparison_ = None
+        self.comparison_, self.edge_table_ = None, None
         self.objective_ = np.array(found.fit.history)
         self.status_, self.residual_ = found.status, float(found.fit.residual)
         self.n_iter_ = found.fit.n_iter

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Protocol
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from rich.console import Console
 
+from heatgraph.distributed.chunked_signals import ChunkedSource
 from heatgraph.estimators.checkpoint import fingerprint, kept_in
 from heatgraph.estimators.fitted_graph import check_n_edges, store_graph, warn_of_status
 from heatgraph.estimators.hidden import node_means
@@ -22,19 +25,20 @@ from heatgraph.estimators.validation import (
     check_choice,
     check_number,
     check_range,
-    is_every_pair,
     per_square,
+    power_of_two,
     resolve_candidates,
     start_near,
     unit_of,
 )
 from heatgraph.graph import CandidateEdges, Graph
 from heatgraph.kernels.sparse_laplacian import EdgeLayout, block_width
-from heatgraph.models.gaussian import HeatSpectrum
-from heatgraph.models.gaussian_large import BlockSignals
+from heatgraph.kernels.spectral import Kernel, Power, kernel_of
+from heatgraph.models.gaussian import HEAT, HeatSpectrum
+from heatgraph.models.gaussian_large import BlockSignals, SignalBlocks
 from heatgraph.models.sparse_heat import HeatOperator, SparseHeat
 from heatgraph.selection.cut import CUTS
-from heatgraph.solvers.checkpoint_protocol import Keeper, Record
+from heatgraph.solvers.checkpoint_protocol import FORGETFUL, Keeper, Record
 from heatgraph.solvers.gaussian_large import (
     PRECISION,
     PREDICT_PENALTY,
@@ -44,10 +48,21 @@ from heatgraph.solvers.gaussian_large import (
     LargeResult,
     Report,
 )
-from heatgraph.solvers.result import Monitor
+from heatgraph.solvers.information import AT_BOUND
+from heatgraph.solvers.local_information import local_edge_tests
+from heatgraph.solvers.result import Monitor, Status
 from heatgraph.solvers.threads import bounded_blas
 
-__all__ = ["LARGE", "fit_large", "heat_of", "is_large", "memory_of", "set_operators"]
+__all__ = [
+    "LARGE",
+    "fit_large",
+    "fit_large_chunks",
+    "heat_of",
+    "is_large",
+    "memory_of",
+    "set_operators",
+    "significant",
+]
 
 Array = NDArray[np.float64]
 
@@ -56,6 +71,10 @@ NEAREST = 25  # rows of each node that are candidates
 HELD_OUT = 5  # one part in so many, the last, is held out
 FEWEST = 10  # signals: with fewer none are held out
 SHRINKAGE = 1e-3  # of the second moment: keeps the covariance from being too sure
+TEST_SHRINKAGE = 1e-6  # the same for tests of edges, whose standard errors it would bias
+LEVEL = 0.05  # of the p-values of cut="significance", after the correction for many tests
+DRAWS = 3  # of missing entries, each followed by a fit
+MANY_PAIRS = 10_000  # by which it is measured how often two nodes were observed together
 FACTORS = 14  # of divided differences, about: for the memory
 
 
@@ -67,6 +86,99 @@ class LargeOutcome:
     candidates: CandidateEdges
     location: Array
     selection: pd.DataFrame
+    tester: EdgeTester
+
+
+@dataclass(frozen=True, eq=False)
+class EdgeTester:
+    """Tests of some candidates, on a fit of them alone to all signals."""
+
+    fitter: LargeFitter
+    signals: SignalBlocks
+    x: Array
+
+    def __call__(self, kept: NDArray[np.intp], n_signals: float) -> pd.DataFrame:
+        """Without penalty and prior, as :func:`heatgraph.solvers.information.edge_tests`."""
+        pairs = self.fitter.layout.candidates
+        x = np.concatenate([self.x[kept], self.x[pairs.n_edges :]])
+        layout = EdgeLayout.of(_some_of(pairs, kept), self.fitter.layout.order)
+        fitter = replace(self.fitter, layout=layout, rho=TEST_SHRINKAGE)
+        fit = fitter.relaxed(self.signals, x)
+        if fit.status is Status.INTERRUPTED:
+            raise KeyboardInterrupt
+        free = np.flatnonzero(fit.point.w > 0.0)
+        table = pd.DataFrame(
+            {"weight": 0.0, "standard_error": np.nan, "z": 0.0, "p_value": 0.5},
+            index=range(kept.size),
+        )
+        if free.size:
+            tests = local_edge_tests(
+                _some_of(pairs, kept[free]),
+                np.concatenate([fit.x[free], fit.x[kept.size :]]),
+                n_signals,
+                n_scales=fitter.n_scales,
+                kernel=fitter.kernel,
+                noise_is_free=fit.point.spectrum.sigma2 > AT_BOUND * fit.point.problem.noise_floor,
+                n_threads=fitter.n_threads,
+            )
+            table.iloc[free] = tests.to_numpy()
+        return table
+
+
+def _some_of(pairs: CandidateEdges, kept: NDArray[np.intp]) -> CandidateEdges:
+    return CandidateEdges(pairs.n_nodes, pairs.i[kept].copy(), pairs.j[kept].copy())
+
+
+class Source(Protocol):
+    """Signals in the units of a fit, less their location, before there is a layout."""
+
+    @property
+    def rows(self) -> Array:
+        """Some or all of them, (n, N), NaN where nothing was observed."""
+        ...
+
+    def parts(self, layout: EdgeLayout, n_threads: int) -> tuple[SignalBlocks, ...]:
+        """All of them; where some are held out, those that are not and those that are, too."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class RowSource:
+    """Complete signals in memory, (M, N)."""
+
+    rows: Array
+
+    def parts(self, layout: EdgeLayout, n_threads: int) -> tuple[SignalBlocks, ...]:
+        X = self.rows
+        n = len(X) - len(X) // HELD_OUT
+        shares = [X]
+        if len(X) >= FEWEST and X[:n].any() and X[n:].any():
+            shares += [X[:n], X[n:]]
+        return tuple(BlockSignals.of(share, layout, n_threads, PRECISION) for share in shares)
+
+
+@dataclass(frozen=True, eq=False)
+class ChunkSource:
+    """Signals of a Dask collection; the last fifth of its chunks is held out."""
+
+    source: ChunkedSource
+    location: Array
+    unit: float
+
+    @cached_property
+    def rows(self) -> Array:
+        return (self.source.sample - self.location) / self.unit
+
+    def parts(self, layout: EdgeLayout, n_threads: int) -> tuple[SignalBlocks, ...]:
+        n = len(self.source.chunks)
+        shares = [slice(0, n)]
+        if n > 1 and self.source.n_signals >= FEWEST:
+            cut = n - max(1, n // HELD_OUT)
+            shares += [slice(0, cut), slice(cut, n)]
+        return tuple(
+            self.source.blocks(share, layout, self.location, self.unit, PRECISION)
+            for share in shares
+        )
 
 
 def is_large(solver: str, n_nodes: int) -> bool:
@@ -78,48 +190,75 @@ def is_large(solver: str, n_nodes: int) -> bool:
 def fit_large(
     model: Any, X: Array, names: Names, monitor: Monitor | None, groups: Any = None
 ) -> None:
-    """Fit a HeatCovariance to complete signals, without an array of all pairs."""
+    """Fit a HeatCovariance to signals (M, N), NaN where nothing was observed."""
     M, N = X.shape
-    if np.isnan(X).any():
-        raise ValueError(
-            f"X holds NaN, and the sparse engine, which {N} nodes need, takes complete signals "
-            f"in a fit: fill the gaps first, or pass solver='dense' for up to a few hundred "
-            "nodes. impute() of a fitted model takes NaN at any size."
-        )
-    if model.kernel != "heat":
-        raise ValueError(
-            f"kernel must be 'heat' for the sparse engine, which {N} nodes need; for another one "
-            "pass solver='dense', which takes up to a few hundred nodes."
-        )
-    _check_parameters(model, N, groups)
-    threads = n_threads(model.n_jobs) if model.n_jobs is not None else os.cpu_count() or 1
-    _check_memory(M, N, threads)
+    settings = _settings(model, M, N, groups)
     belongs = fingerprint(model, X, names) if model.checkpoint is not None else {}
-    unit = unit_of(X - X.mean(axis=0) if model.fit_intercept else X)
+    means = node_means(X)
+    location = means if model.fit_intercept else np.zeros(N)
+    unit = unit_of(X - location)
     check_range(unit)
     watched = watch_fit(model.verbose, monitor)
+    with kept_in(model.checkpoint, belongs) as keeper, watched as watch, bounded_blas():
+        run = replace(settings, report=watch.step, keeper=keeper)
+        outcome = fit_rows(run, (X - location) / unit, names, bool(model.fit_intercept))
+        outcome = replace(outcome, location=location + unit * outcome.location)
+        model.node_means_ = means
+        _store(model, outcome, M, M * _observed_together(X, outcome.candidates), unit, names)
+    warn_of_status(model)
+
+
+def fit_large_chunks(model: Any, X: Any, names: Names, monitor: Monitor | None) -> None:
+    """The same for a Dask collection, which has to be complete."""
+    if model.checkpoint is not None:
+        raise ValueError("checkpoint needs signals in memory with the sparse engine, got Dask.")
+    source = ChunkedSource.of(X)
+    M, N = source.n_signals, source.total.size
+    settings = _settings(model, len(source.sample), N, None)
+    means = source.total / M
+    location = means if model.fit_intercept else np.zeros(N)
+    variance = source.squares / (M * N) - float(np.square(location).mean())
+    unit = power_of_two(float(np.sqrt(max(variance, 0.0))))
+    check_range(unit)
+    if not variance > 0.0:
+        raise ValueError("X holds no signal: no node varies.")
+    with watch_fit(model.verbose, monitor) as watch, bounded_blas():
+        run = replace(settings, report=watch.step)
+        outcome = fit_source(run, ChunkSource(source, location, unit), names)
+        outcome = replace(outcome, location=location)
+        model.node_means_ = means
+        _store(model, outcome, M, float(M), unit, names)
+    warn_of_status(model)
+
+
+def _settings(model: Any, n_signals: int, n_nodes: int, groups: Any) -> LargeSettings:
+    """Checked before the fit, and what it takes told where that is wanted."""
+    _check_parameters(model, n_nodes, groups)
+    threads = n_threads(model.n_jobs) if model.n_jobs is not None else os.cpu_count() or 1
+    _check_memory(n_signals, n_nodes, threads)
     if model.verbose:
         Console(stderr=True).print(
-            f"{N} nodes: the sparse engine learns on candidate edges, "
-            f"{memory_of(M, N, threads) / 1e9:.2g} GB.",
+            f"{n_nodes} nodes: the sparse engine learns on candidate edges, "
+            f"{memory_of(n_signals, n_nodes, threads) / 1e9:.2g} GB.",
             highlight=False,
         )
-    with kept_in(model.checkpoint, belongs) as keeper, watched as watch, bounded_blas():
-        outcome = fit_large_covariance(
-            X / unit,
-            names,
-            model.candidates,
-            fit_intercept=bool(model.fit_intercept),
-            n_scales=int(check_number("n_scales", model.n_scales, minimum=1, integer=True)),
-            tol=check_number("tol", model.tol, strict=True),
-            max_iter=int(check_number("max_iter", model.max_iter, minimum=1, integer=True)),
-            n_threads=threads,
-            report=watch.step,
-            keeper=keeper,
-        )
-    model.node_means_ = node_means(X)
-    _store(model, outcome, M, unit, names)
-    warn_of_status(model)
+    return LargeSettings(
+        model.candidates,
+        int(check_number("n_scales", model.n_scales, minimum=1, integer=True)),
+        check_number("tol", model.tol, strict=True),
+        int(check_number("max_iter", model.max_iter, minimum=1, integer=True)),
+        threads,
+        kernel_of(model.kernel),
+    )
+
+
+def _observed_together(X: Array, pairs: CandidateEdges) -> float:
+    """The mean share of signals in which both ends of a candidate were observed."""
+    seen = ~np.isnan(X)
+    if seen.all():
+        return 1.0
+    some = np.linspace(0, pairs.n_edges - 1, min(pairs.n_edges, MANY_PAIRS)).astype(np.intp)
+    return float((seen[:, pairs.i[some]] & seen[:, pairs.j[some]]).mean())
 
 
 def _check_parameters(model: Any, n_nodes: int, groups: Any) -> None:
@@ -135,16 +274,21 @@ def _check_parameters(model: Any, n_nodes: int, groups: Any) -> None:
             "cv and groups need solver='dense': the sparse engine holds out the last fifth of the "
             "signals."
         )
-    if model.cut == "significance":
-        raise ValueError("cut='significance' needs solver='dense'; pass 'auto' or a weight.")
     if isinstance(model.cut, str):
-        check_choice("cut", model.cut, ("auto", *CUTS))
+        check_choice("cut", model.cut, ("auto", *CUTS, "significance"))
     else:
         check_number("cut", model.cut)
     edge_count(model.n_edges, n_nodes)
 
 
-def _store(model: Any, outcome: LargeOutcome, n_signals: int, unit: float, names: Names) -> None:
+def _store(
+    model: Any,
+    outcome: LargeOutcome,
+    n_signals: int,
+    n_effective: float,
+    unit: float,
+    names: Names,
+) -> None:
     result, pairs = outcome.result, outcome.candidates
     fit = result.fit
     w, stretch = _of_trace(fit.point.w, pairs.n_nodes)
@@ -155,8 +299,8 @@ def _store(model: Any, outcome: LargeOutcome, n_signals: int, unit: float, names
     model.scales_ = spectrum.tau[order] * stretch
     model.source_variances_ = per_square(spectrum.v[order], unit)
     model.noise_variance_ = float(per_square(spectrum.sigma2, unit))
-    model.location_ = outcome.location * unit
-    model.n_signals_ = model.n_effective_ = float(n_signals)
+    model.location_ = outcome.location
+    model.n_signals_, model.n_effective_ = float(n_signals), n_effective
     model.second_moment_ = np.empty((0, 0))
     model.shrinkage_, model.penalty_, model.relaxed_ = SHRINKAGE, PREDICT_PENALTY, False
     model.selection_, model.comparison_ = outcome.selection, None
@@ -164,17 +308,44 @@ def _store(model: Any, outcome: LargeOutcome, n_signals: int, unit: float, names
     model.status_, model.residual_ = result.status, float(fit.residual)
     model.n_iter_ = len(fit.history) - 1
     set_operators(model)
-    edges_w, _ = _of_trace(result.edges.point.w, pairs.n_nodes)
-    kept = np.flatnonzero(edges_w > 0.0)
-    graph = Graph(np.stack([pairs.i, pairs.j], axis=1)[kept], edges_w[kept], pairs.n_nodes, names)
-    n_edges = check_n_edges(edge_count(model.n_edges, pairs.n_nodes), pairs)
-    if n_edges is not None:
-        model.graph_ = graph.cut(n_edges=n_edges)
-        model.cut_ = float(model.graph_.weights.min(initial=np.inf))
-    else:
-        rule = "typical" if model.cut == "auto" else model.cut
-        model.cut_ = CUTS[rule](edges_w) if isinstance(rule, str) else float(rule)
-        model.graph_ = graph.cut(weight=model.cut_)
+    _store_edges(model, outcome, names)
+
+
+def _store_edges(model: Any, outcome: LargeOutcome, names: Names) -> None:
+    """``graph_``, with the confidence in each edge, and the table of their tests."""
+    pairs, N = outcome.candidates, outcome.candidates.n_nodes
+    w, _ = _of_trace(outcome.result.edges.point.w, N)
+    kept = np.flatnonzero(w > 0.0)
+    n_edges = check_n_edges(edge_count(model.n_edges, N), pairs)
+    rule = "typical" if model.cut == "auto" else model.cut
+    model.cut_, model.edge_table_ = float("nan"), None
+    confidence = None
+    try:
+        if n_edges is not None:
+            kept = np.sort(kept[np.argsort(-w[kept], kind="stable")[:n_edges]])
+            model.cut_ = float(w[kept].min(initial=np.inf)) if kept.size else 0.0
+        elif rule == "significance":
+            if kept.size:
+                p = outcome.tester(kept, model.n_effective_)["p_value"].to_numpy()
+                kept = kept[significant(p, N * (N - 1) // 2)]
+        else:
+            model.cut_ = CUTS[rule](w) if isinstance(rule, str) else float(rule)
+            kept = kept[w[kept] >= model.cut_]
+        if kept.size and model.status_ is not Status.INTERRUPTED:
+            model.edge_table_ = outcome.tester(kept, model.n_effective_)
+            confidence = 1.0 - model.edge_table_["p_value"].to_numpy()
+    except KeyboardInterrupt:
+        model.status_ = Status.INTERRUPTED
+    edges = np.stack([pairs.i[kept], pairs.j[kept]], axis=1)
+    model.graph_ = Graph(edges.reshape(-1, 2), w[kept], N, names, confidence)
+
+
+def significant(p: Array, n_tests: int) -> NDArray[np.intp]:
+    """Which p-values are at most ``LEVEL`` after Holm's correction for so many tests."""
+    order = np.argsort(p, kind="stable")
+    allowed = LEVEL / (n_tests - np.arange(p.size))
+    n = int(np.argmax(np.append(p[order] > allowed, True)))
+    return np.sort(order[:n])
 
 
 def set_operators(model: Any) -> None:
@@ -213,54 +384,99 @@ def memory_of(n_signals: int, n_nodes: int, n_threads: int) -> int:
     return n_nodes * columns + NEAREST * n_nodes * per_candidate
 
 
-def fit_large_covariance(
-    X: Array,
-    names: Names,
-    candidates: Any,
-    *,
-    fit_intercept: bool,
-    n_scales: int,
-    tol: float,
-    max_iter: int,
-    n_threads: int,
-    report: Report | None,
-    keeper: Keeper,
-) -> LargeOutcome:
-    """Fit complete signals (M, N) on candidate edges."""
+@dataclass(frozen=True, eq=False)
+class LargeSettings:
+    """What a fit is asked to do."""
+
+    candidates: Any
+    n_scales: int
+    tol: float
+    max_iter: int
+    n_threads: int
+    kernel: Kernel = HEAT.kernel
+    report: Report | None = None
+    keeper: Keeper = FORGETFUL
+
+
+def fit_rows(settings: LargeSettings, X: Array, names: Names, fit_intercept: bool) -> LargeOutcome:
+    """Fit signals (M, N) around their location, NaN where nothing was observed.
+
+    Missing entries are first taken to be zero.  Then, a few times, they are drawn from the model of
+    the fit before, given what was observed, and the model is fitted anew (stochastic EM with one
+    draw of each signal): a draw has the variance that a mean would lack.  ``location`` of what
+    comes back is how far the location has moved.
+    """
+    missing = np.isnan(X)
+    moved = np.zeros(X.shape[1])
+    if not missing.any():
+        return replace(fit_source(settings, RowSource(X), names), location=moved)
+    seen = X
+    outcome = fit_source(settings, RowSource(np.where(missing, 0.0, X)), names)
+    rng = np.random.default_rng(0)
+    for k in range(DRAWS):
+        if outcome.result.status is Status.INTERRUPTED:
+            break
+        point = outcome.result.fit.point
+        heat = SparseHeat(outcome.candidates, point.w, point.spectrum, settings.n_threads)
+        try:
+            filled = heat.drawn(seen, rng)
+        except KeyboardInterrupt:
+            outcome = replace(outcome, result=replace(outcome.result, status=Status.INTERRUPTED))
+            break
+        if fit_intercept:
+            level = filled.mean(axis=0)
+            filled, seen, moved = filled - level, seen - level, moved + level
+        again = replace(settings, keeper=settings.keeper.within(f"draw {k + 1}"))
+        outcome = fit_source(again, RowSource(filled), names)
+    return replace(outcome, location=moved)
+
+
+def fit_source(settings: LargeSettings, source: Source, names: Names) -> LargeOutcome:
+    """Fit complete signals around their location, on candidate edges."""
+    candidates, rows = settings.candidates, source.rows
     if isinstance(candidates, str) and candidates == "all":
         raise ValueError(
-            f'candidates="all" needs solver="dense", which takes hours for {X.shape[1]} nodes; '
+            f'candidates="all" needs solver="dense", which takes hours for {rows.shape[1]} nodes; '
             f"pass None for the {NEAREST} nearest rows of each node, a number, or an edge list."
         )
-    location = X.mean(axis=0) if fit_intercept else np.zeros(X.shape[1])
-    centred = X - location
-    nearest = NEAREST if is_every_pair(candidates) else candidates
-    pairs = resolve_candidates(nearest, centred, names)
+    pairs = resolve_candidates(NEAREST if candidates is None else candidates, rows, names)
     layout = EdgeLayout.of(pairs)
-    fitter = LargeFitter(layout, n_scales, SHRINKAGE, tol, max_iter, n_threads, 0, report)
-    everything = BlockSignals.of(centred, layout, n_threads, PRECISION)
-    found = _identified(fitter, centred, start_near(pairs, centred), everything, keeper)
+    fitter = LargeFitter(
+        layout,
+        settings.n_scales,
+        SHRINKAGE,
+        settings.tol,
+        settings.max_iter,
+        settings.n_threads,
+        report=settings.report,
+        kernel=settings.kernel,
+    )
+    everything, *divided = source.parts(layout, settings.n_threads)
+    w = start_near(pairs, rows)
+    found = _identified(fitter, w, everything, divided, settings.keeper)
     result = fitter.finish(found, everything)
     rounds = np.arange(1, len(found.values) + 1)
     table = pd.DataFrame({"round": rounds, "log_likelihood": -0.5 * np.array(found.values)})
-    return LargeOutcome(result, pairs, location, table)
+    tester = EdgeTester(fitter, everything, result.edges.x)
+    return LargeOutcome(result, pairs, np.zeros(layout.n_nodes), table, tester)
 
 
 def _identified(
-    fitter: LargeFitter, X: Array, w: Array, everything: BlockSignals, keeper: Keeper
+    fitter: LargeFitter,
+    w: Array,
+    everything: SignalBlocks,
+    divided: Sequence[SignalBlocks],
+    keeper: Keeper,
 ) -> Identified:
     stage = keeper.within("noise")
     kept = stage.get()
     if kept is not None:
         found = kept.arrays
         return Identified(found["start"], found["x"], tuple(found["values"].tolist()))
-    n_train = len(X) - len(X) // HELD_OUT
-    if len(X) < FEWEST or not (X[:n_train].any() and X[n_train:].any()):
+    if not divided:
         _, start = fitter.start(w, everything)
         return Identified(start, start)
-    train = BlockSignals.of(X[:n_train], fitter.layout, fitter.n_threads, PRECISION)
-    held_out = BlockSignals.of(X[n_train:], fitter.layout, fitter.n_threads, PRECISION)
-    identified = fitter.identify(w, train, held_out)
+    identified = fitter.identify(w, *divided)
     if not identified.is_stopped:
         values = np.array(identified.values)
         stage.put(Record(arrays={"start": identified.start, "x": identified.x, "values": values}))
@@ -275,5 +491,10 @@ def heat_of(model: Any, n_threads: int = 1) -> SparseHeat:
         np.ascontiguousarray(graph.edges[:, 0]),
         np.ascontiguousarray(graph.edges[:, 1]),
     )
-    spectrum = HeatSpectrum(model.source_variances_, model.scales_, model.noise_variance_)
+    spectrum = HeatSpectrum(
+        model.source_variances_,
+        model.scales_,
+        model.noise_variance_,
+        Power(kernel_of(model.kernel)),
+    )
     return SparseHeat(pairs, graph.weights, spectrum, n_threads)

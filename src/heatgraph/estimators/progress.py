@@ -20,7 +20,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from heatgraph.solvers.result import Monitor, is_interrupt
+from heatgraph.solvers.result import Monitor
 from heatgraph.solvers.result import Progress as Step
 
 __all__ = ["Watch", "progress_bars", "stage", "watch_fit"]
@@ -59,7 +59,7 @@ def watch_fit(
     as the KeyboardInterrupt that it is, whatever it stopped.
     """
     shown = progress_bars(tol) if verbose else nullcontext(Watch(None, None))
-    with _interrupts_named(), shown as bars:
+    with shown as bars:
         watchers = [m for m in (bars.step, monitor) if m is not None]
 
         def step(now: Step) -> None:
@@ -67,16 +67,6 @@ def watch_fit(
                 watcher(replace(now, objective=now.objective * unit))
 
         yield Watch(step if watchers else None, bars.tried)
-
-
-@contextmanager
-def _interrupts_named() -> Iterator[None]:
-    try:
-        yield
-    except SystemError as error:
-        if not is_interrupt(error):
-            raise
-        raise KeyboardInterrupt from error
 
 
 @contextmanager

@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from heatgraph.kernels.lanes import aligned
+from heatgraph.kernels import native
 
 __all__ = ["DenseHeat", "divided_difference_sum"]
 
 Array = NDArray[np.float64]
-
-TILE = 128
-BLOCK = 64  # rows of a symmetric product that are made together, from their diagonal on
-# sinh(x) / x = sum_n x^(2n) / (2n + 1)!; at x = 1/2 what follows is below rounding.
-SINHC = tuple(1.0 / math.factorial(2 * n + 1) for n in range(8))
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +50,7 @@ class DenseHeat:
     def gram(self, tau: Array) -> Array:
         """``D^T D`` (S N, S N): block (s, t) is ``exp(-(tau_s + tau_t) L)``."""
         N, S = self.n_nodes, len(tau)
-        G = aligned((S * N) ** 2, np.float64).reshape(S * N, S * N)
+        G = np.empty((S * N, S * N))
         halves, half = self.decay(0.5 * np.add.outer(tau, tau)), np.empty_like(self.U)
         for s in range(S):
             for t in range(s, S):
@@ -102,109 +95,15 @@ class DenseHeat:
         ``grad_L tr(A exp(-t L)) = -t U (sym(U^T A U) o B(t)) U^T``, with ``B(t)_kl`` the divided
         difference of ``exp`` at ``-t lam_k`` and ``-t lam_l``.
         """
-        G = self.from_eigenbasis(divided_difference_sum(self.lam, np.ascontiguousarray(t), P))
-        return np.triu(G) + np.triu(G, 1).T
-
-    def from_eigenbasis(self, K: Array) -> Array:
-        """``U K U^T`` (N, N), ``K`` symmetric: on and above the diagonal, by blocks."""
-        half, found = self.U @ K, np.empty_like(K)
-        for top in range(0, self.n_nodes, BLOCK):
-            rows = slice(top, top + BLOCK)
-            np.matmul(half[rows], self.U[top:].T, out=found[rows, top:])
-        return found
+        G = self.U @ divided_difference_sum(self.lam, t, P) @ self.U.T
+        return 0.5 * (G + G.T)
 
 
 def divided_difference_sum(lam: Array, t: Array, P: Array) -> Array:
-    """``K = sum_s -t_s sym(P_s) o B(t_s)`` (N, N) for ascending ``lam``.
-
-    With ``x = -t lam`` and ``d = |x_k - x_l|``, ``B = exp((x_k + x_l) / 2) sinh(d/2) / (d/2)``,
-    whose series needs eight terms where d <= 1: nothing overflows, ties are exact, and the
-    difference of the two exponentials is only taken where it loses no digits (d > 1).
-    """
+    """``K = sum_s -t_s sym(P_s) o B(t_s)`` (N, N), ``B`` as for `DenseHeat.adjoint_derivative`."""
     if len(t) != len(P):
         raise ValueError(f"there are {len(t)} times, and {len(P)} matrices.")
-    return _divided_difference_sum(lam, t, P)
-
-
-_compiled = numba.njit(cache=True, nogil=True, fastmath={"contract"})
-
-
-@_compiled
-def _divided_difference_sum(lam: Array, t: Array, P: Array) -> Array:
-    K = np.zeros((lam.size, lam.size))
-    for s in range(t.size):
-        _add_divided_difference(K, lam, t[s], P[s])
-    _mirror(K)
+    Q = (P + P.transpose(0, 2, 1)) * (-0.5 * t)[:, None, None]
+    K = np.empty((lam.size, lam.size))
+    native.divided_differences(lam, t, Q, K)
     return K
-
-
-@_compiled
-def _add_divided_difference(K: Array, lam: Array, t: float, P: Array) -> None:
-    """``K -= t sym(P) o B(t)`` on and above the diagonal, by tiles: one is read transposed."""
-    N = lam.size
-    decay, half = np.empty(N), np.empty(N)
-    for k in range(N):
-        half[k] = np.exp(-0.5 * t * lam[k])
-        decay[k] = np.exp(-t * lam[k])
-    below = np.empty((TILE, TILE))
-    for top in range(0, N, TILE):
-        for left in range(top, N, TILE):
-            rows, columns = min(TILE, N - top), min(TILE, N - left)
-            for q in range(columns):
-                for p in range(rows):
-                    below[p, q] = P[left + q, top + p]
-            for p in range(rows):
-                k = top + p
-                begin = max(left, k)
-                _add_row(
-                    K[k, begin : left + columns],
-                    P[k, begin : left + columns],
-                    below[p, begin - left : columns],
-                    lam[begin : left + columns],
-                    decay[begin : left + columns],
-                    half[begin : left + columns],
-                    t,
-                    lam[k],
-                    decay[k],
-                    half[k],
-                )
-
-
-@_compiled
-def _add_row(
-    K: Array,
-    right: Array,
-    below: Array,
-    lam: Array,
-    decay: Array,
-    half: Array,
-    t: float,
-    lam_k: float,
-    decay_k: float,
-    half_k: float,
-) -> None:
-    for m in range(K.size):
-        d = t * (lam[m] - lam_k)
-        z = 0.25 * d * d
-        series = SINHC[7]
-        series = series * z + SINHC[6]
-        series = series * z + SINHC[5]
-        series = series * z + SINHC[4]
-        series = series * z + SINHC[3]
-        series = series * z + SINHC[2]
-        series = series * z + SINHC[1]
-        series = series * z + 1.0
-        apart = (decay_k - decay[m]) / max(d, 1.0)
-        b = apart if d > 1.0 else half_k * half[m] * series
-        K[m] -= 0.5 * t * (right[m] + below[m]) * b
-
-
-@_compiled
-def _mirror(K: Array) -> None:
-    """Copy what is above the diagonal below it."""
-    N = K.shape[0]
-    for top in range(0, N, TILE):
-        for left in range(top, N, TILE):
-            for k in range(top, min(top + TILE, N)):
-                for m in range(max(left, k + 1), min(left + TILE, N)):
-                    K[m, k] = K[k, m]

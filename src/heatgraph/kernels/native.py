@@ -12,7 +12,17 @@ from __future__ import annotations
 from importlib import import_module
 from types import ModuleType
 
-__all__ = ["LEVEL", "TERMS", "WIDTH", "apply", "levels", "quadratic"]
+__all__ = [
+    "LEVEL",
+    "TERMS",
+    "WIDTH",
+    "apply",
+    "divided_differences",
+    "lasso",
+    "levels",
+    "minimise_model",
+    "quadratic",
+]
 
 MISSING = (
     "heatgraph's compiled core is missing. Install a wheel, or a C++17 compiler (Debian: "
@@ -41,4 +51,7 @@ LEVEL, _module = max(levels().items(), key=lambda item: item[0])
 WIDTH: int = _module.WIDTH
 TERMS: int = _module.TERMS
 apply = _module.apply
+divided_differences = _module.divided_differences
+lasso = _module.lasso
+minimise_model = _module.minimise_model
 quadratic = _module.quadratic

@@ -59,10 +59,16 @@ def probing_vectors(
     step = _adjacency(N, candidates.i[kept], candidates.j[kept])
     near, reached = _adjacency(N, candidates.i, candidates.j), step
     colours = _greedy_colours(near, most, rng)
+    growth = 1.0
     for _ in range(distance - 1):
-        reached = _pattern(reached @ step + reached)
-        near = _pattern(near + reached)
-        # Of nodes that are near each other a third or so need colours of their own.
+        # Of nodes that are near each other a third or so need colours of their own.  A product
+        # that would be far too large is not even formed: it would be the largest array of a fit.
+        if near.nnz * np.sqrt(growth) > CROWDED * most * N:
+            break
+        before = near.nnz
+        reached = reached @ step + reached
+        near = near + reached
+        growth = near.nnz / max(before, 1)
         if near.nnz > CROWDED * most * N:
             break
         wider = _greedy_colours(near, most + 1, rng)
@@ -73,14 +79,9 @@ def probing_vectors(
 
 
 def _adjacency(N: int, i: Ints, j: Ints) -> csr_array:
-    ones = np.ones(2 * i.size, dtype=np.float32)
+    ones = np.ones(2 * i.size, dtype=bool)
     ends = np.concatenate([i, j]), np.concatenate([j, i])
     return csr_array((ones, ends), shape=(N, N))
-
-
-def _pattern(A: csr_array) -> csr_array:
-    A.data[:] = 1.0
-    return A
 
 
 def _greedy_colours(near: csr_array, most: int, rng: np.random.Generator) -> Ints:

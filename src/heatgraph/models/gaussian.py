@@ -25,6 +25,7 @@ from heatgraph.graph.candidates import CandidateEdges
 from heatgraph.kernels.spectral import HeatKernel, Kernel, Power
 
 __all__ = [
+    "HEAT",
     "GaussianHeat",
     "GaussianPoint",
     "HeatSpectrum",

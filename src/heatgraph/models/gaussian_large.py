@@ -36,7 +36,8 @@ from heatgraph.kernels.sparse_laplacian import (
     block_width,
     to_blocks,
 )
-from heatgraph.models.gaussian import HeatSpectrum, LogPenalty
+from heatgraph.kernels.spectral import HeatKernel, Kernel, Power
+from heatgraph.models.gaussian import HEAT, HeatSpectrum, LogPenalty
 
 __all__ = [
     "BlockSignals",
@@ -56,6 +57,7 @@ SPECTRUM_TERMS = 192  # of the moments that a spectrum is fitted to
 STRETCHES = (-3.0, 3.5)  # logarithms of the least and the largest stretch of the weights at once
 # The largest exponent 2 tau lam: heat of exp(-60) is none, and the moments still resolve it.
 LARGEST_EXPONENT = 60.0
+SLOW = 30.0  # as much more for kernels that fall by a power, whose series are shorter
 SOURCES = (-12.0, 12.0)  # logarithms of the variance of the sources, over that of the signals
 TRUSTED = 1e-2  # nats per node: a spectrum whose value the moments give wrong by more is refused
 LEAST_INFORMATION = 1e-30  # what a candidate without any is given, to divide by
@@ -105,7 +107,18 @@ class BlockSignals:
         cls, X: Array, layout: EdgeLayout, n_threads: int = 1, dtype: DTypeLike = np.float64
     ) -> BlockSignals:
         """Of centred signals (M, N)."""
-        return cls(to_blocks(X, layout.order, dtype), len(X), n_threads)
+        return cls.ordered(X, layout.order, n_threads, dtype)
+
+    @classmethod
+    def ordered(
+        cls,
+        X: Array,
+        order: NDArray[np.intp],
+        n_threads: int = 1,
+        dtype: DTypeLike = np.float64,
+    ) -> BlockSignals:
+        """The same, with nodes in this order."""
+        return cls(to_blocks(X, order, dtype), len(X), n_threads)
 
     @cached_property
     def mean_variance(self) -> float:
@@ -128,6 +141,7 @@ class LargeGaussianHeat:
     penalties: tuple[LogPenalty | StartPrior, ...] = ()
     n_threads: int = 1
     dtype: DTypeLike = np.float64  # of the probing vectors
+    kernel: Kernel = HEAT.kernel
 
     @property
     def candidates(self) -> CandidateEdges:
@@ -157,7 +171,8 @@ class LargeGaussianHeat:
         """The weights and the spectrum of a point."""
         E, n = self.n_edges, self.n_scales
         tau = np.append(np.exp(x[E + n : -1]), 1.0)
-        return x[:E], HeatSpectrum(np.exp(x[E : E + n]), tau, float(np.exp(x[-1])))
+        v, sigma2 = np.exp(x[E : E + n]), float(np.exp(x[-1]))
+        return x[:E], HeatSpectrum(v, tau, sigma2, Power(self.kernel))
 
     def at(self, x: Array) -> LargePoint:
         return LargePoint(self, x)
@@ -285,9 +300,9 @@ class LargePoint:
 
     @property
     def _slope_of_f(self) -> Array:
-        v, tau = self.spectrum.v, self.spectrum.tau
-        slope: Array = (-2.0 * v * tau) @ np.exp(-2.0 * np.outer(tau, self.lam))
-        return slope
+        v, tau, g = self.spectrum.v, self.spectrum.tau, self.problem.kernel
+        slopes = [2.0 * g.value(self.lam, t) * g.slope(self.lam, t) for t in tau.tolist()]
+        return np.asarray(v @ np.array(slopes))
 
     @cached_property
     def diagonal(self) -> Array:
@@ -306,8 +321,9 @@ class LargePoint:
     def _spectral_slopes(self) -> Array:
         """Slopes of ``f`` in ``log v``, ``log r`` and ``log sigma2`` at the nodes, (2 S, n)."""
         v, tau, sigma2 = self.spectrum.v, self.spectrum.tau, self.spectrum.sigma2
-        heat = v[:, None] * np.exp(-2.0 * np.outer(tau, self.lam))
-        in_scale = -2.0 * np.outer(tau, self.lam) * heat
+        power = self.spectrum.power
+        heat = v[:, None] * power.values(self.lam, tau)
+        in_scale = v[:, None] * power.slopes_in_log_tau(self.lam, tau)
         return np.vstack([heat, in_scale[:-1], np.full((1, self.lam.size), sigma2)])
 
     def _factors_on_candidates(self) -> Array:
@@ -376,10 +392,15 @@ def fit_spectrum(problem: LargeGaussianHeat, x: Array) -> tuple[Array, float]:
 
     def stretched(y: Array) -> HeatSpectrum:
         return HeatSpectrum(
-            np.exp(y[1]) * spectrum.v, np.exp(y[0]) * spectrum.tau, mu * float(np.exp(y[2]))
+            np.exp(y[1]) * spectrum.v,
+            np.exp(y[0]) * spectrum.tau,
+            mu * float(np.exp(y[2])),
+            spectrum.power,
         )
 
     widest = 4.0 * L.a * float(spectrum.tau.max())
+    if not isinstance(problem.kernel, HeatKernel):
+        widest /= SLOW
 
     def objective(y: Array) -> float:
         if widest * np.exp(y[0]) > LARGEST_EXPONENT:

@@ -5,23 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from heatgraph.graph.candidates import CandidateEdges
 from heatgraph.kernels.eigen import DenseHeat
 from heatgraph.kernels.eigen_kernel import dense_kernel
-from heatgraph.kernels.lanes import above, fill, lanes, load
 from heatgraph.kernels.spectral import Kernel
 from heatgraph.models.atoms import AtomWeights
 
 __all__ = ["Dictionary", "HeatObjective", "Moments", "Signals", "spread"]
 
 Array = NDArray[np.float64]
-Ints = NDArray[np.intp]
-
-SPARSE = 0.1  # share of sources that are not zero: with fewer, to pass over the others is faster
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,68 +99,9 @@ class Moments:
 
 def spread(candidates: CandidateEdges, beta: float, w: Array) -> tuple[float, Array]:
     """``beta ||L||_F^2 = beta (2 ||w||^2 + ||deg||^2)`` and its gradient in ``w``."""
-    return _spread(candidates.i, candidates.j, candidates.runs, beta, w, candidates.degrees(w))
-
-
-@numba.njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
-def _spread(
-    i: Ints, j: Ints, begin: Ints, beta: float, w: Array, degrees: Array
-) -> tuple[float, Array]:
-    gradient, square = np.empty(w.size), 0.0
-    for r in range(begin.size - 1):
-        run = slice(begin[r], begin[r + 1])
-        weights, slopes, to, own = w[run], gradient[run], j[begin[r]], degrees[i[begin[r]]]
-        there = degrees[to : to + weights.size]
-        for k in range(weights.size):
-            slopes[k] = beta * (4.0 * weights[k] + 2.0 * (own + there[k]))
-    for e in range(w.size):
-        square += w[e] * w[e]
-    return beta * (2.0 * square + np.dot(degrees, degrees)), gradient
-
-
-@numba.njit(cache=True, nogil=True, fastmath={"contract"})
-def _left(Xhat: Array, Hhat: Array, decay: Array) -> Array:
-    """What sources (M, S, N) leave of the signals (M, N), both in the eigenbasis."""
-    R = Xhat.copy()
-    for m in range(R.shape[0]):
-        own = R[m]
-        for s in range(Hhat.shape[1]):
-            line, left = Hhat[m, s], decay[s]
-            for k in range(own.size):
-                own[k] -= left[k] * line[k]
-    return R
-
-
-@numba.njit(cache=True, nogil=True, fastmath={"contract"})
-def _sizes(H: Array, discount: Array) -> tuple[Array, int]:
-    """``sum_m |H_msi|`` (S, N), each term times its discount where there are any.
-
-    And how many terms are not zero.
-    """
-    c, sounding = np.zeros(H.shape[1:]), 0
-    for m in range(H.shape[0]):
-        for s in range(H.shape[1]):
-            for i in range(H.shape[2]):
-                c[s, i] += abs(H[m, s, i]) * (discount[m, s, i] if len(discount) else 1.0)
-                sounding += H[m, s, i] != 0.0
-    return c, sounding
-
-
-@numba.njit(cache=True, nogil=True, fastmath={"contract"})
-def _sparse_product(rows: Array, U: Array) -> Array:
-    """``rows @ U``, passing over the zeros of ``rows``."""
-    found, W = np.zeros((len(rows), U.shape[1])), lanes(U.dtype)
-    for r in range(len(rows)):
-        row, out = rows[r], found[r]
-        for start in range(0, row.size, W):
-            if start + W <= row.size and above(load(row, start), fill(0.0)) == 0:
-                continue
-            for i in range(start, min(start + W, row.size)):
-                if row[i] != 0.0:
-                    x, mode = row[i], U[i]
-                    for k in range(out.size):
-                        out[k] += x * mode[k]
-    return found
+    degrees = candidates.degrees(w)
+    value = beta * float(2.0 * w @ w + degrees @ degrees)
+    return value, beta * (4.0 * w + 2.0 * (degrees[candidates.i] + degrees[candidates.j]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -206,18 +142,19 @@ class HeatObjective:
         """The sums over signals at sources ``H`` (S, N, M), each code's penalty discounted."""
         U = D.kernel.U
         rows = np.ascontiguousarray(H.transpose(2, 0, 1))  # as codes are kept
-        slopes = None if discount is None else np.ascontiguousarray(discount.transpose(2, 0, 1))
-        M, S, N = rows.shape
-        c, sounding = _sizes(rows, np.empty((0, S, N)) if slopes is None else slopes)
-        each = rows.reshape(M * S, N)
-        few = sounding < SPARSE * each.size
-        Hhat = (_sparse_product(each, U) if few else each @ U).reshape(M, S, N)
-        Rhat = _left(np.ascontiguousarray(Xhat.T), Hhat, D.decay)
+        sizes = np.abs(rows)
+        if discount is not None:
+            sizes *= discount.transpose(2, 0, 1)
+        # One product of two matrices: a stack of them would be many small products.
+        Hhat = (rows.reshape(-1, rows.shape[2]) @ U).reshape(rows.shape)
+        Rhat = Xhat.T.copy()
+        for s, decay in enumerate(D.decay):
+            Rhat -= decay * Hhat[:, s]
         if signals.observed is not None:
             explained = (Xhat.T - Rhat) @ U.T
             Rhat = np.where(signals.observed.T, signals.X.T - explained, 0.0) @ U
         fit = float(np.vdot(Rhat, Rhat))
-        return Moments(fit, np.matmul(Rhat.T, Hhat.transpose(1, 0, 2)), c)
+        return Moments(fit, np.matmul(Rhat.T, Hhat.transpose(1, 0, 2)), sizes.sum(axis=0))
 
     def value(self, D: Dictionary, w: Array, moments: Moments) -> float:
         return self._of_signals(D, moments) + self.spread(w)[0]
@@ -242,8 +179,7 @@ class HeatObjective:
         extra = self.atoms.traces(D.kernel, D.tau, D.omega, moments.c)
         if extra is not None:
             K += self.alpha * D.kernel.power_trace_slopes(D.tau, extra)
-        # Of the two triangles, equal but for rounding, the candidates read one.
-        return self.candidates.adjoint(D.kernel.from_eigenbasis(K))
+        return self.candidates.adjoint(D.kernel.U @ K @ D.kernel.U.T)
 
     def gradient_tau(self, D: Dictionary, moments: Moments) -> Array:
         """``dZ / d tau_s = -2 tr(R^T dE_s/dtau_s H_s)``, plus the penalty's part."""

@@ -80,15 +80,16 @@ class SparseHeat:
 
     def sources(self, X: Array) -> Array:
         """``v_s exp(-tau_s L) C^-1 x`` of each row, (M, S, N)."""
-        v, tau, f = self.spectrum.v, self.spectrum.tau, self.spectrum.values
-        sources = [self.function(_posterior(v[s], tau[s], f), X) for s in range(v.size)]
+        v, tau = self.spectrum.v, self.spectrum.tau
+        sources = [self.function(_posterior(self.spectrum, v[s], tau[s]), X) for s in range(v.size)]
         return np.stack(sources, axis=1)
 
     def diffused(self, H: Array) -> Array:
         """``sum_s exp(-tau_s L) h_s`` of sources (M, S, N)."""
         signals = np.zeros_like(H[:, 0])
         for s, tau in enumerate(self.spectrum.tau):
-            signals += self.function(_heat_kernel(tau), np.ascontiguousarray(H[:, s]))
+            kernel = _kernel(self.spectrum, tau)
+            signals += self.function(kernel, np.ascontiguousarray(H[:, s]))
         return signals
 
     @cached_property
@@ -124,6 +125,14 @@ class SparseHeat:
                 rhs = np.where(missing, -self.precision_times(known), 0.0)
                 out[some] = known + self._solve(rhs, missing)
         return out
+
+    def drawn(self, X: Array, rng: np.random.Generator) -> Array:
+        """Rows with their NaN drawn at random, given the other entries.
+
+        With ``y`` a signal of the model, ``y`` plus the mean of ``x - y`` given its known entries.
+        """
+        y = self.root_times(rng.standard_normal(X.shape))
+        return self.filled(X - y) + y
 
     def standard_deviations(self, X: Array) -> Array:
         """Of each missing entry given the others of its row; 0 where an entry was observed.
@@ -187,10 +196,11 @@ class HeatOperator(LinearOperator):
         return self
 
 
-def _posterior(v: float, tau: float, f: Spectral) -> Spectral:
-    """``v exp(-tau lam) / f(lam)``."""
-    return lambda lam: v * np.exp(-tau * lam) / f(lam)
+def _posterior(spectrum: HeatSpectrum, v: float, tau: float) -> Spectral:
+    """``v g(lam, tau) / f(lam)``."""
+    g = _kernel(spectrum, tau)
+    return lambda lam: v * g(lam) / spectrum.values(lam)
 
 
-def _heat_kernel(tau: float) -> Spectral:
-    return lambda lam: np.exp(-tau * lam)
+def _kernel(spectrum: HeatSpectrum, tau: float) -> Spectral:
+    return lambda lam: spectrum.power.kernel.value(lam, tau)

@@ -23,7 +23,8 @@ from scipy.optimize import Bounds, minimize
 
 from heatgraph.kernels.probing import Probes, probing_vectors
 from heatgraph.kernels.sparse_laplacian import EdgeLayout
-from heatgraph.models.gaussian import LogPenalty
+from heatgraph.kernels.spectral import Kernel
+from heatgraph.models.gaussian import HEAT, LogPenalty
 from heatgraph.models.gaussian_large import (
     LargeGaussianHeat,
     LargePoint,
@@ -106,6 +107,7 @@ class LargeFitter:
     n_threads: int = 1
     seed: int = 0
     report: Report | None = None
+    kernel: Kernel = HEAT.kernel
 
     def start(self, w: Array, signals: SignalBlocks) -> tuple[LargeGaussianHeat, Array]:
         """From weights of any unit: the stretch, the sources and the noise that fit best."""
@@ -157,6 +159,11 @@ class LargeFitter:
         status = edges.status if fit.status is Status.CONVERGED else fit.status
         return LargeResult(fit, edges, status)
 
+    def relaxed(self, signals: SignalBlocks, x: Array) -> LargeFit:
+        """The likeliest weights of all candidates, without prior and penalty."""
+        problem = self._problem(x[: self.layout.candidates.n_edges], signals)
+        return _Descent(self, problem, x, _information(problem.at(x)), self.max_iter).run()
+
     def _problem(self, w: Array, signals: SignalBlocks) -> LargeGaussianHeat:
         return LargeGaussianHeat(
             self.layout,
@@ -167,6 +174,7 @@ class LargeFitter:
             (),
             self.n_threads,
             PRECISION,
+            self.kernel,
         )
 
     def _probes(self, w: Array) -> Probes:

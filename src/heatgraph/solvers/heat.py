@@ -114,7 +114,7 @@ def solve_heat(
         tol=tol,
         reach=FIRST_REACH,
         metric=metric,
-        memory=None if memory is None else Curvature.of(metric, *memory),
+        memory=None if memory is None else Curvature(metric, *memory),
         report=_reporter(monitor, keep, n, max_iter),
         resume=keep.last(metric),
     )
@@ -128,7 +128,7 @@ def solve_heat(
         n_iter=state.n_iter,
         residual=state.residual,
         elsewhere=None if isinstance(ensemble, LocalSignals) else state.at.aux,
-        memory=(state.memory.steps.copy(), state.memory.yields.copy()),
+        memory=(state.memory.steps, state.memory.yields),
     )
     if status is Status.INTERRUPTED:
         keep(state)
@@ -193,8 +193,8 @@ class _StateKeeper:
         arrays = {
             "x": state.x,
             "gradient": state.at.gradient,
-            "steps": state.memory.steps.copy(),  # later pairs are written in their place
-            "yields": state.memory.yields.copy(),
+            "steps": state.memory.steps,
+            "yields": state.memory.yields,
             "history": np.array(state.history),
             **self.ensemble.pack(state.at.aux),
         }
@@ -213,7 +213,7 @@ class _StateKeeper:
         return State(
             arrays["x"],
             Evaluation(facts["value"], arrays["gradient"], codes),
-            Curvature.of(metric, arrays["steps"], arrays["yields"]),
+            Curvature(metric, arrays["steps"], arrays["yields"]),
             facts["reach"],
             tuple(arrays["history"].tolist()),
             facts["residual"],

@@ -13,7 +13,7 @@ from heatgraph.graph import CandidateEdges, Graph
 from heatgraph.models.gaussian import NOISE_FLOOR, GaussianPoint, mean_variance
 from heatgraph.solvers.gaussian import GaussianFitter
 
-__all__ = ["HEAVY", "edge_tests"]
+__all__ = ["AT_BOUND", "HEAVY", "edge_tests"]
 
 Array = NDArray[np.float64]
 

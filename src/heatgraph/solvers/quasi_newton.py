@@ -19,9 +19,10 @@ from typing import Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from heatgraph.models.simplex import ValidSet, project_valid
-from heatgraph.solvers.lbfgs_memory import CHUNK, Curvature, compile_sums
-from heatgraph.solvers.result import Status, is_interrupt
+from heatgraph.kernels import native
+from heatgraph.models.simplex import ValidSet
+from heatgraph.solvers.lbfgs_memory import Curvature
+from heatgraph.solvers.result import Status
 
 __all__ = ["Evaluation", "State", "minimise"]
 
@@ -38,12 +39,6 @@ MODEL_TOL = (0.05, 0.3)
 NOISE = 1e-12  # relative; below this the objective cannot tell two points apart
 SHORTEST = 1e-10
 TINY = 1e-300
-MAX_PASSES = 100  # rounding can make a coordinate at the threshold come and go
-
-_compiled = compile_sums()
-# Called by compiled code, these must be part of it: compiled once more on their own, their sums
-# could be taken in another order, and which of the two is run depends on what was in the cache.
-_part = compile_sums(inline="always")
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,9 +109,7 @@ def minimise(
             if following is None:
                 return state, Status.STALLED
             state = following
-    except (KeyboardInterrupt, SystemError) as error:
-        if not is_interrupt(error):
-            raise
+    except KeyboardInterrupt:
         return state, Status.INTERRUPTED
 
 
@@ -164,7 +157,7 @@ def _search(
     decides in their place.
     """
     d = target - state.x
-    f, slope = state.at.value, _slope(state.x, state.at.gradient, d, valid.n, valid.total)
+    f, slope = state.at.value, _slope(state.x, state.at.gradient, d, valid)
     if slope >= 0.0:
         return None
     x, step, s = target, d, 1.0
@@ -176,7 +169,7 @@ def _search(
         if at.value <= f + ARMIJO * s * slope:
             return x, step, at
         if max(abs(at.value - f), -slope) <= NOISE * abs(f):
-            end = _slope(x, at.gradient, d, valid.n, valid.total)
+            end = _slope(x, at.gradient, d, valid)
             if end <= (2.0 * ARMIJO - 1.0) * slope:
                 return x, step, at
         # The minimiser of the parabola through what is known, kept away from both ends.
@@ -186,18 +179,15 @@ def _search(
     return None
 
 
-@_compiled
-def _slope(x: Array, g: Array, d: Array, n: int, total: float) -> float:
+def _slope(x: Array, g: Array, d: Array, valid: ValidSet) -> float:
     """``<g, d>`` by the centred gradient.
 
     A direction sums to zero but for rounding, which a large multiplier would make larger than the
     slope itself.
     """
-    multiplier = np.dot(g[:n], x[:n]) / total
-    slope = float(np.dot(g[n:], d[n:]))
-    for k in range(n):
-        slope += (g[k] - multiplier) * d[k]
-    return slope
+    n = valid.n
+    multiplier = g[:n] @ x[:n] / valid.total
+    return float((g[:n] - multiplier) @ d[:n] + g[n:] @ d[n:])
 
 
 def _model_minimiser(valid: ValidSet, state: State[Aux]) -> Array:
@@ -205,211 +195,29 @@ def _model_minimiser(valid: ValidSet, state: State[Aux]) -> Array:
 
     ``B`` is the matrix of limited-memory BFGS, or without memory a multiple of the metric whose
     step moves a coordinate by ``reach`` at most.
+
+    The weights at zero whose gradient exceeds the multiplier of the sum are left out of the model
+    and stay at zero; on a sparse graph they are most of all.
     """
     x, g, memory = state.x, state.at.gradient, state.memory
-    pairs = memory.steps, memory.yields, memory.metric
     if len(memory):
         sigma, middle = memory.compact()
     else:
         sigma = max(float(np.ptp(g) / memory.metric.min()), TINY) / state.reach
         middle = np.empty((0, 0))
     tol = min(max(MODEL_TOL[0], math.sqrt(state.residual)), MODEL_TOL[1])
-    return _minimise_on_free(x, g, *pairs, sigma, middle, valid.n, valid.total, MODEL_WORK, tol)
-
-
-@_compiled
-def _minimise_on_free(
-    x: Array,
-    g: Array,
-    S: Array,
-    Y: Array,
-    metric: Array,
-    sigma: float,
-    middle: Array,
-    n: int,
-    total: float,
-    work: int,
-    tol: float,
-) -> Array:
-    """Leave out of the model the weights at zero whose gradient exceeds the multiplier of the sum.
-
-    They stay at zero; on a sparse graph they are most of all.
-    """
-    multiplier = np.dot(g[:n], x[:n]) / total
-    free = np.empty(x.size, np.intp)
-    n_free = 0
-    for k in range(n):
-        free[n_free] = k  # without a branch, which would be guessed wrong half of the time
-        n_free += (x[k] > 0.0) | (g[k] < multiplier)
-    size = n_free + x.size - n
-    free[n_free:size] = np.arange(n, x.size)
-    n_steps = max(MODEL_STEPS[0], min(MODEL_STEPS[1], work // size))
-    y, slope_free, metric_free = np.empty(size), np.empty(size), np.empty(size)
-    S_free, Y_free = np.empty((S.shape[0], size)), np.empty((S.shape[0], size))
-    for k in range(size):
-        y[k], slope_free[k], metric_free[k] = x[free[k]], g[free[k]], metric[free[k]]
-    slope_free[:n_free] -= multiplier
-    for m in range(S.shape[0]):
-        for k in range(size):
-            S_free[m, k], Y_free[m, k] = S[m, free[k]] * metric_free[k], Y[m, free[k]]
-    found = _minimise_model(
-        y, slope_free, S_free, Y_free, metric_free, sigma, middle, n_free, total, n_steps, tol
-    )
+    multiplier = g[: valid.n] @ x[: valid.n] / valid.total
+    free = np.flatnonzero((x > 0.0) | (g < multiplier) | (np.arange(x.size) >= valid.n))
+    n = int(np.searchsorted(free, valid.n))
+    slope, metric = g[free], memory.metric[free]
+    slope[:n] -= multiplier
+    m = len(memory)
+    V = np.empty((2 * m, free.size))
+    np.multiply(memory.steps.take(free, axis=1), metric, out=V[:m])
+    memory.yields.take(free, axis=1, out=V[m:], mode="clip")
+    y = x[free]
+    n_steps = max(MODEL_STEPS[0], min(MODEL_STEPS[1], MODEL_WORK // y.size))
+    native.minimise_model(slope, metric, V, middle, sigma, valid.total, n, n_steps, tol, y)
     target = x.copy()
-    for k in range(size):
-        target[free[k]] = found[k]
+    target[free] = ValidSet(n, valid.total).project(y)
     return target
-
-
-@_part
-def _minimise_model(
-    x: Array,
-    g: Array,
-    S: Array,
-    Y: Array,
-    metric: Array,
-    sigma: float,
-    middle: Array,
-    n: int,
-    total: float,
-    max_steps: int,
-    tol: float,
-) -> Array:
-    """Projected gradient steps of Barzilai-Borwein length, each exact along its segment.
-
-    Gradients and projections are in the metric, which is in ``S`` already.
-    """
-    m = S.shape[0]
-    y, slope, inverse = x.copy(), g.copy(), 1.0 / metric
-    d = np.empty(x.size)
-    seen, bent = np.zeros(2 * m), np.zeros(2 * m)
-    length = 1.0 / sigma
-    trial = y - length * inverse * slope
-    first = 0.0
-    for step in range(max_steps):
-        theta = _threshold(trial[:n], inverse[:n], y[:n], total)
-        seen[:] = 0.0
-        fall, moved = _look(trial, y, slope, d, S, Y, metric, inverse, seen, 0, n, theta)
-        of_scales = _look(trial, y, slope, d, S, Y, metric, inverse, seen, n, x.size, 0.0)
-        fall, moved = fall + of_scales[0], moved + of_scales[1]
-        if step == 0:
-            first = fall
-        if fall <= tol * tol * first:
-            break
-        curvature = sigma * moved
-        if m > 0:
-            bent = np.dot(middle, seen)
-            curvature -= np.dot(seen, bent)
-        s = 1.0
-        if curvature > fall:
-            s = fall / curvature
-        if curvature > 0.0:
-            length = moved / curvature
-        _advance(trial, y, slope, d, S, Y, metric, inverse, s * bent, s, sigma, length)
-        if curvature <= 0.0:
-            break  # the model is convex but for rounding, which would take it ever further
-    return project_valid(y, n, total)
-
-
-@_part
-def _look(
-    trial: Array,
-    y: Array,
-    slope: Array,
-    d: Array,
-    S: Array,
-    Y: Array,
-    metric: Array,
-    inverse: Array,
-    seen: Array,
-    begin: int,
-    end: int,
-    theta: float,
-) -> tuple[float, float]:
-    """The step ``d`` to the projection of ``trial``, its fall and its square; adds ``[S; Y] d``.
-
-    Some coordinates at a time, so that what was written is read again before it is far away.
-    """
-    m = S.shape[0]
-    fall = moved = 0.0
-    for start in range(begin, end, CHUNK):
-        stop = min(start + CHUNK, end)
-        to, at, down, by = trial[start:stop], y[start:stop], slope[start:stop], d[start:stop]
-        bends, eases = metric[start:stop], inverse[start:stop]
-        for k in range(by.size):
-            by[k] = max(to[k] - theta * eases[k], 0.0) - at[k]
-        for k in range(by.size):
-            fall -= down[k] * by[k]
-            moved += by[k] * by[k] * bends[k]
-        for p in range(m):
-            s_row, y_row = S[p, start:stop], Y[p, start:stop]
-            along_s = along_y = 0.0
-            for k in range(by.size):
-                along_s += s_row[k] * by[k]
-                along_y += y_row[k] * by[k]
-            seen[p] += along_s
-            seen[m + p] += along_y
-    return fall, moved
-
-
-@_part
-def _advance(
-    trial: Array,
-    y: Array,
-    slope: Array,
-    d: Array,
-    S: Array,
-    Y: Array,
-    metric: Array,
-    inverse: Array,
-    bent: Array,
-    s: float,
-    sigma: float,
-    length: float,
-) -> None:
-    """Go ``s`` along ``d``: the slope follows by ``B d``, and the next trial from it."""
-    m = S.shape[0]
-    for start in range(0, y.size, CHUNK):
-        stop = min(start + CHUNK, y.size)
-        to, at, down, by = trial[start:stop], y[start:stop], slope[start:stop], d[start:stop]
-        bends, eases = metric[start:stop], inverse[start:stop]
-        for k in range(by.size):
-            at[k] += s * by[k]
-            down[k] += s * sigma * bends[k] * by[k]
-        for p in range(m):
-            s_row, y_row = S[p, start:stop], Y[p, start:stop]
-            s_part, y_part = bent[p], bent[m + p]
-            for k in range(by.size):
-                down[k] -= s_part * s_row[k] + y_part * y_row[k]
-        for k in range(by.size):
-            to[k] = at[k] - length * eases[k] * down[k]
-
-
-@_part
-def _threshold(v: Array, c: Array, near: Array, total: float) -> float:
-    """``theta`` with ``sum_k max(v_k - theta c_k, 0) = total``, to the accuracy of a plain sum.
-
-    Any set of coordinates gives a ``theta`` that is not too large; so Newton's steps from that of
-    the support of a point nearby only ever rise, and few are needed.
-    """
-    # Zero or one times a number, not a choice between two: only that is done several at once.
-    mass = slope = 0.0
-    for k in range(v.size):
-        inside = 1.0 if near[k] > 0.0 else 0.0
-        mass += inside * v[k]
-        slope += inside * c[k]
-    theta = (mass - total) / slope
-    last = -1.0
-    for _ in range(MAX_PASSES):
-        mass = slope = count = 0.0
-        for k in range(v.size):
-            above = v[k] - theta * c[k]
-            inside = 1.0 if above > 0.0 else 0.0
-            mass += inside * above
-            slope += inside * c[k]
-            count += inside
-        if count in (0.0, last):
-            break
-        theta += (mass - total) / slope
-        last = count
-    return theta

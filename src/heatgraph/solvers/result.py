@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Monitor", "Progress", "Solution", "Status", "better_of", "is_interrupt"]
+__all__ = ["Monitor", "Progress", "Solution", "Status", "better_of"]
 
 BETTER = 1e-3  # relative; a start given by the user must win by this over the usual one
 
@@ -93,11 +93,6 @@ class Solution:
         if self.elsewhere is not None:
             return self.elsewhere
         return np.ascontiguousarray(self.H.transpose(2, 0, 1)).reshape(self.H.shape[2], -1)
-
-
-def is_interrupt(error: BaseException) -> bool:
-    """Whether Ctrl-C is behind an error, as where it stops compiled code from being loaded."""
-    return isinstance(error, KeyboardInterrupt) or isinstance(error.__cause__, KeyboardInterrupt)
 
 
 def better_of(fit: Callable[[], Solution], other: Callable[[], Solution]) -> Solution:

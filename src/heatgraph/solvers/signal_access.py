@@ -12,7 +12,6 @@ from functools import reduce
 from operator import add
 from typing import Any, ClassVar, Protocol
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
@@ -253,16 +252,7 @@ def energy_of(signals: Signals) -> float:
 
 def contrasts_of(gram: Array, candidates: CandidateEdges) -> tuple[Array, float]:
     """The squared distances between nodes and the energy, from the products of their rows."""
-    return _contrasts(gram, candidates.i, candidates.j), float(np.trace(gram))
-
-
-@numba.njit(cache=True, nogil=True, fastmath=False)
-def _contrasts(gram: Array, i: NDArray[np.intp], j: NDArray[np.intp]) -> Array:
-    contrasts = np.empty(i.size)
-    for e in range(i.size):
-        apart = gram[i[e], i[e]] + gram[j[e], j[e]] - 2.0 * gram[i[e], j[e]]
-        contrasts[e] = max(apart, 0.0)
-    return contrasts
+    return np.maximum(candidates.adjoint(gram), 0.0), float(np.trace(gram))
 
 
 def _sizes(D: Dictionary, codes: Array) -> Array:

@@ -16,7 +16,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import get_lapack_funcs
@@ -28,7 +27,6 @@ from heatgraph.solvers.result import Status
 __all__ = ["SimplexPoint", "SimplexQP"]
 
 Array = NDArray[np.float64]
-Ints = NDArray[np.intp]
 Mask = NDArray[np.bool_]
 System = Callable[[Array, float], tuple[Array, float]]
 
@@ -62,8 +60,6 @@ class SimplexQP:
     def __init__(self, candidates: CandidateEdges, B: Array, total: float) -> None:
         self.candidates, self.total = candidates, total
         self.B = np.ascontiguousarray(B)
-        # A second copy by columns: pivoting gathers the columns of the edges it exchanges.
-        self._columns = np.ascontiguousarray(self.B.T)
 
     def apply(self, w: Array) -> Array:
         """``Q w``."""
@@ -90,14 +86,48 @@ class SimplexQP:
         return SimplexPoint(best.w, best.face, best.slope, best.residual, best.status, n_iter)
 
     def _pivot(self, h: Array, face: Mask, tol: float) -> SimplexPoint:
-        i, j = self.candidates.i, self.candidates.j
-        try:
-            w, slope, face, n_iter = _pivot(
-                self.B, self._columns, i, j, self.candidates.n_nodes, self.total, h, face
-            )
-        except np.linalg.LinAlgError:  # singular on a face: no point, and the interior is next
-            w, slope, n_iter = np.zeros(h.size), np.zeros(h.size), 1
+        """Block principal pivoting from a face."""
+        face, n_iter = face.copy(), 0
+        fewest, tries = h.size + 1, PIVOT_TRIES
+        tol_sign = SIGN_TOL * (1.0 + np.abs(h).max())
+        w = slope = np.zeros(h.size)
+        K = self._products(face)
+        while True:
+            n_iter += 1
+            try:
+                w, slope, slack = self._on_face(K, h, face)
+            except np.linalg.LinAlgError:  # singular: no point here, and the interior is next
+                break
+            leave, enter = face & (w < -tol_sign), ~face & (slack < -tol_sign)
+            count = int(leave.sum() + enter.sum())
+            tries = PIVOT_TRIES if count < fewest else tries - 1
+            fewest = min(fewest, count)
+            if count == 0 or tries < 0:
+                break
+            K += self._products(enter) - self._products(leave)
+            face = (face & ~leave) | enter
         return self._judged(h, w, face, slope, n_iter, tol)
+
+    def _products(self, edges: Mask) -> Array:
+        """``R R^T`` over some of the edges, ``R = (S_w, B, 1)``."""
+        some = self._columns[edges]
+        return some.T @ some
+
+    def _on_face(self, K: Array, h: Array, face: Mask) -> tuple[Array, Array, Array]:
+        """The minimiser with ``w = 0`` off the face and no sign asked on it, its slope, ``Qw + h``.
+
+        The multiplier of the total is taken off the last.  As in `_system` with ``d = 2``:
+        ``(K + 2 diag(1, -1, 0)) p = -R h - 2 (0, 0, total)``, the two parts of the right side kept
+        apart, for the part of ``h`` is the slope.
+        """
+        right = np.zeros((len(K), 2))
+        right[:, 0] = -(np.where(face, h, 0.0) @ self._columns)
+        right[-1, 1] = -2.0 * self.total
+        by_h, by_total = np.linalg.solve(K + 2.0 * np.diag(self._signs), right).T
+        pull_h = h + self._columns @ by_h
+        # h + R^T p is Qw + h - nu - 2w: the slack off the face, and -2w on it.
+        slack = pull_h + self._columns @ by_total
+        return np.where(face, -0.5 * slack, 0.0), np.where(face, -0.5 * pull_h, 0.0), slack
 
     def _judged(
         self, h: Array, w: Array, face: Mask, slope: Array, n_iter: int, tol: float
@@ -143,13 +173,17 @@ class SimplexQP:
         return self._judged(h, w, w > s, np.zeros(n), steps, tol)
 
     @cached_property
-    def _rows(self) -> Array:
-        """``S_w``, ``B`` and a row of ones, (N + P + 1, E)."""
+    def _columns(self) -> Array:
+        """The columns of ``R = (S_w, B, 1)``, one row per edge, (E, N + P + 1)."""
         edges = np.arange(self.candidates.n_edges)
-        S = np.zeros((self.candidates.n_nodes, edges.size))
-        S[self.candidates.i, edges] = 1.0
-        S[self.candidates.j, edges] = 1.0
-        return np.vstack([S, self.B, np.ones((1, edges.size))])
+        S = np.zeros((edges.size, self.candidates.n_nodes))
+        S[edges, self.candidates.i] = 1.0
+        S[edges, self.candidates.j] = 1.0
+        return np.hstack([S, self.B.T, np.ones((edges.size, 1))])
+
+    @cached_property
+    def _signs(self) -> Array:
+        return np.repeat([1.0, -1.0, 0.0], [self.candidates.n_nodes, len(self.B), 1])
 
     def _system(self, d: Array) -> System:
         """The solver of ``(diag(d) + S_w^T S_w - B^T B) w + h = nu 1``, ``sum(w) = total``.
@@ -157,9 +191,8 @@ class SimplexQP:
         With ``R = (S_w, B, 1)`` and ``p = (S_w w, -B w, -nu)``: ``w = -(h + R^T p) / d``, so
         ``(R diag(1/d) R^T + diag(1, -1, 0)) p = -R (h/d) - (0, 0, total)``.
         """
-        R, n = self._rows, self.candidates.n_nodes
-        K = (R / d) @ R.T
-        K[np.diag_indices_from(K)] += np.repeat([1.0, -1.0, 0.0], [n, self.B.shape[0], 1])
+        R = self._columns.T
+        K = (R / d) @ R.T + np.diag(self._signs)
         getrf, getrs = get_lapack_funcs(("getrf", "getrs"), (K,))
         factor, order, _ = getrf(K)
 
@@ -176,106 +209,3 @@ def _reach(x: Array, dx: Array) -> float:
     """The longest step up to 1 that keeps ``x + t dx`` non-negative."""
     falling = dx < 0.0
     return min(1.0, float((-x[falling] / dx[falling]).min())) if falling.any() else 1.0
-
-
-@numba.njit(cache=True, fastmath=False)
-def _exchange(K: Array, C: Array, i: Ints, j: Ints, n: int, edges: Ints, sign: float) -> None:
-    """Add (or take away) the columns of ``R = (S_w, B, 1)`` at ``edges`` to ``K = R R^T``.
-
-    ``C`` is ``B`` by columns.  Only the block ``B B^T`` is dense work.
-    """
-    p = C.shape[1]
-    last = n + p
-    taken = np.empty((edges.size, p))
-    for k in range(edges.size):
-        e = edges[k]
-        a, b = i[e], j[e]
-        K[a, a] += sign
-        K[b, b] += sign
-        K[a, b] += sign
-        K[b, a] += sign
-        for node in (a, b):
-            K[node, last] += sign
-            K[last, node] += sign
-        K[last, last] += sign
-        for m in range(p):
-            value = C[e, m]
-            taken[k, m] = value
-            K[a, n + m] += sign * value
-            K[b, n + m] += sign * value
-            K[last, n + m] += sign * value
-    block = np.dot(taken.T, taken)
-    for r in range(p):
-        for m in range(p):
-            K[n + r, n + m] += sign * block[r, m]
-        for node in range(n):
-            K[n + r, node] = K[node, n + r]
-        K[n + r, last] = K[last, n + r]
-
-
-@numba.njit(cache=True, fastmath=False)
-def _on_face(
-    K: Array, B: Array, i: Ints, j: Ints, n: int, total: float, h: Array, face: Mask
-) -> tuple[Array, Array, Array]:
-    """The minimiser with ``w = 0`` off the face and no sign asked on it, its slope, ``Qw + h``.
-
-    The multiplier of the total is taken off the last.  As in `SimplexQP._system` with ``d = 2``:
-    ``(K + 2 diag(1, -1, 0)) p = -R h - 2 (0, 0, total)``, the two parts of the right side kept
-    apart, for the part of ``h`` is the slope.
-    """
-    p, n_edges = B.shape[0], h.size
-    on = np.where(face, h, 0.0)
-    right = np.zeros((n + p + 1, 2))
-    for e in range(n_edges):
-        right[i[e], 0] -= on[e]
-        right[j[e], 0] -= on[e]
-    right[n : n + p, 0] = -np.dot(B, on)
-    right[n + p, 0] = -on.sum()
-    right[n + p, 1] = -2.0 * total
-    A = K.copy()
-    for r in range(n):
-        A[r, r] += 2.0
-    for r in range(n, n + p):
-        A[r, r] -= 2.0
-    x = np.linalg.solve(A, right)
-    by_h = np.ascontiguousarray(x[:, 0])
-    both = by_h + x[:, 1]
-    through = np.dot(both[n : n + p], B)
-    through_h = np.dot(by_h[n : n + p], B)
-    w, slope, slack = np.empty(n_edges), np.zeros(n_edges), np.empty(n_edges)
-    for e in range(n_edges):
-        a, b = i[e], j[e]
-        # h + R^T p is Qw + h - nu - 2w: the slack off the face, and -2w on it.
-        pull = h[e] + both[a] + both[b] + through[e] + both[n + p]
-        slack[e] = pull
-        w[e] = -0.5 * pull if face[e] else 0.0
-        if face[e]:
-            slope[e] = -0.5 * (h[e] + by_h[a] + by_h[b] + through_h[e] + by_h[n + p])
-    return w, slope, slack
-
-
-@numba.njit(cache=True, fastmath=False)
-def _pivot(
-    B: Array, C: Array, i: Ints, j: Ints, n: int, total: float, h: Array, face: Mask
-) -> tuple[Array, Array, Mask, int]:
-    """Block principal pivoting: the point, its slope, its face, and the faces tried."""
-    n_edges = h.size
-    face = face.copy()
-    fewest, tries, n_iter = n_edges + 1, PIVOT_TRIES, 0
-    tol = SIGN_TOL * (1.0 + np.abs(h).max())
-    K = np.zeros((n + B.shape[0] + 1, n + B.shape[0] + 1))
-    _exchange(K, C, i, j, n, np.flatnonzero(face), 1.0)
-    while True:
-        w, slope, slack = _on_face(K, B, i, j, n, total, h, face)
-        n_iter += 1
-        leave = np.flatnonzero(face & (w < -tol))
-        enter = np.flatnonzero(~face & (slack < -tol))
-        count = leave.size + enter.size
-        tries = PIVOT_TRIES if count < fewest else tries - 1
-        fewest = min(fewest, count)
-        if count == 0 or tries < 0:
-            return w, slope, face, n_iter
-        _exchange(K, C, i, j, n, leave, -1.0)
-        _exchange(K, C, i, j, n, enter, 1.0)
-        face[leave] = False
-        face[enter] = True

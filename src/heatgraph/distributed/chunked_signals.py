@@ -1,0 +1,132 @@
+"""Signals of a Dask collection for the sparse engine: quadratic forms and slopes, chunk by chunk.
+
+What travels in a step is the graph, to the workers, and one slope per candidate, back.  Chunks are
+read again at every step; ``X.persist()`` keeps them on the workers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from heatgraph.distributed.from_dask import as_array
+from heatgraph.kernels.series import QuadraticSeries
+from heatgraph.kernels.sparse_laplacian import EdgeLayout, SparseLaplacian
+from heatgraph.models.gaussian_large import BlockSignals
+
+__all__ = ["ChunkedSignals", "ChunkedSource"]
+
+Array = NDArray[np.float64]
+
+SAMPLE = 2000  # signals, from all chunks alike, by which nearest rows are found
+AT_ONCE = 8  # parts that one worker adds
+
+
+@dataclass(frozen=True, eq=False)
+class ChunkedSource:
+    """Chunks of rows with their counts, sums, sums of squares, and some rows of each."""
+
+    chunks: tuple[Any, ...]
+    counts: tuple[int, ...]
+    total: Array
+    squares: float
+    sample: Array
+
+    @classmethod
+    def of(cls, X: Any) -> ChunkedSource:
+        """One pass over a Dask array or data frame.
+
+        Raises
+        ------
+        ValueError
+            If a value is missing or not finite.
+        """
+        import dask
+
+        chunks = as_array(X).to_delayed().ravel()
+        per_chunk = max(1, SAMPLE // len(chunks))
+        look = dask.delayed(_look, pure=False)
+        found = dask.compute(*[look(chunk, per_chunk) for chunk in chunks])
+        if not all(np.isfinite(part[2]) for part in found):
+            raise ValueError(
+                "X holds values that are missing or not finite, and a Dask collection has to be "
+                "complete for HeatCovariance: fill them, or pass the signals in memory."
+            )
+        kept = [k for k, part in enumerate(found) if part[0]]
+        if not kept:
+            raise ValueError("X holds no signal: every chunk of the Dask collection is empty.")
+        return cls(
+            tuple(chunks[k] for k in kept),
+            tuple(found[k][0] for k in kept),
+            np.sum([found[k][1] for k in kept], axis=0),
+            float(sum(found[k][2] for k in kept)),
+            np.concatenate([found[k][3] for k in kept]),
+        )
+
+    @property
+    def n_signals(self) -> int:
+        return sum(self.counts)
+
+    def blocks(
+        self, some: slice, layout: EdgeLayout, location: Array, unit: float, dtype: DTypeLike
+    ) -> ChunkedSignals:
+        """``(x - location) / unit`` of some chunks, with nodes in the order of a layout."""
+        import dask
+
+        make = dask.delayed(_blocks, pure=False)
+        how = dask.delayed((location, unit, layout.order, dtype), traverse=False, pure=False)
+        parts = tuple(make(chunk, how) for chunk in self.chunks[some])
+        measure = dask.delayed(_energy, pure=False)
+        energy = sum(dask.compute(*[measure(part) for part in parts]))
+        n = sum(self.counts[some])
+        return ChunkedSignals(parts, n, energy / (n * layout.n_nodes))
+
+
+@dataclass(frozen=True, eq=False)
+class ChunkedSignals:
+    """Signals that workers hold: ``chunks`` are delayed :class:`BlockSignals`."""
+
+    chunks: tuple[Any, ...]
+    n_signals: int
+    mean_variance: float
+
+    def quadratic(self, L: SparseLaplacian, series: QuadraticSeries) -> tuple[Array, Array]:
+        """The sums over all chunks, see :class:`heatgraph.models.gaussian_large.SignalBlocks`."""
+        import dask
+
+        graph = dask.delayed((L, series), traverse=False, pure=False)
+        form, add = dask.delayed(_form, pure=False), dask.delayed(_add, pure=False)
+        parts = [form(chunk, graph) for chunk in self.chunks]
+        while len(parts) > 1:
+            parts = [add(parts[k : k + AT_ONCE]) for k in range(0, len(parts), AT_ONCE)]
+        found: tuple[Array, Array] = parts[0].compute()
+        return found
+
+
+def _look(block: Any, n: int) -> tuple[int, Array, float, Array]:
+    X = np.asarray(block, dtype=np.float64)
+    some = np.linspace(0, len(X) - 1, min(n, len(X))).astype(np.intp)
+    return len(X), X.sum(axis=0), float(np.square(X).sum()), X[some]
+
+
+def _blocks(block: Any, how: tuple[Array, float, Any, DTypeLike]) -> BlockSignals:
+    location, unit, order, dtype = how
+    X = (np.asarray(block, dtype=np.float64) - location) / unit
+    return BlockSignals.ordered(X, order, dtype=dtype)
+
+
+def _energy(signals: BlockSignals) -> float:
+    return float(signals.mean_variance * signals.n_signals * signals.blocks.shape[1])
+
+
+def _form(
+    signals: BlockSignals, graph: tuple[SparseLaplacian, QuadraticSeries]
+) -> tuple[Array, Array]:
+    return signals.quadratic(*graph)
+
+
+def _add(parts: list[tuple[Array, Array]]) -> tuple[Array, Array]:
+    return np.sum([part[0] for part in parts], axis=0), np.sum([part[1] for part in parts], axis=0)
