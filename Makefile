@@ -68,6 +68,18 @@ hard-numbers: setup  ## Fit signals that are hard on arithmetic, for a minute
 soak: setup  ## Fit, impute, save and load 500 times in one process, and see what it keeps
 	$(BIN)/python tests/faults/soak.py
 
+SANITIZED := build/sanitized
+
+# Needs GCC. Its module is loaded by its path, so that the installed one stays what it is.
+test-native: setup  ## Build the core with sanitizers and run it on arrays of random shapes
+	rm -rf $(SANITIZED)
+	$(BIN)/python -m pip install --quiet --no-deps --target $(SANITIZED) \
+	  --config-settings cmake.define.HEATGRAPH_SANITIZE=ON \
+	  --config-settings build-dir=$(SANITIZED)-objects .
+	LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libstdc++.so)" \
+	ASAN_OPTIONS=detect_leaks=0 \
+	  $(BIN)/python tests/native_fuzz.py $(SANITIZED)/heatgraph/kernels/_native_1.*
+
 lint: setup  ## Check style, types and the direction of imports
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
