@@ -204,9 +204,10 @@ def _matrix_hint(content: Content) -> str:
     from heatgraph.report.figures import MAX_NAMED
 
     told = "" if content.graph.n_nodes <= MAX_NAMED else " Point at a square to see whose it is."
+    goes = " An edge goes from its row to its column." if content.graph.directed else ""
     return (
         "A row and a column for every node; the darker, the heavier the edge. Nodes of one "
-        f"community, framed, stand together.{told}"
+        f"community, framed, stand together.{goes}{told}"
     )
 
 
