@@ -25,7 +25,7 @@ from heatgraph.graph import Graph
 from heatgraph.plotting.style import shortened
 from heatgraph.report import page_text
 from heatgraph.report.compared import compared_section, missed_picture
-from heatgraph.report.markup import paragraphs, table, text
+from heatgraph.report.markup import paragraphs, readable, table, text
 from heatgraph.report.node_positions import place
 from heatgraph.report.page_data import Content, gather
 from heatgraph.report.sections import sections
@@ -134,7 +134,7 @@ def _page(
     return Template(_part("page.html")).substitute(
         scripts,
         policy=POLICY.format(scripts=hashes),
-        title=text(title),
+        title=text(readable(title)),
         style=_part("report.css"),
         lead=text(page_text.lead(model, content)),
         story=paragraphs([told] if (told := page_text.story(content)) else [], "hint"),
