@@ -152,7 +152,7 @@ def against_the_algebra() -> None:
 
 
 def main() -> None:
-    reach(*problem(10), 0.0)  # compile first
+    reach(*problem(10), 0.0)  # loads what is needed
     with threadpool_limits(1):
         against_the_paper()
         against_the_algebra()
