@@ -105,7 +105,7 @@ class _Store:
             return None
         try:
             content = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             return None
         found = content.get("result") if isinstance(content, dict) else None
         return found if isinstance(found, dict) else None

@@ -140,7 +140,7 @@ def _earlier(folder: Path) -> dict[str, Any]:
     """The results of an earlier run in a folder; empty if there are none to be read."""
     try:
         content = json.loads((folder / RESULTS).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         return {}
