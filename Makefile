@@ -1,13 +1,16 @@
 # Needs python3 (3.11 or later), a C++17 compiler, make and access to a package index; everything else
 # goes in .venv.
 # Options: PYTHON=python3.12, PYTEST_ARGS="-k graph", WORKERS=0 (tests one after the other),
-# REAL_SEEDS=design, REAL_ARGS="--skip LearnHeat".
+# REAL_SEEDS=design, REAL_ARGS="--skip LearnHeat", RESULTS_ARGS="uber --data-home data",
+# FUZZ_SECONDS=3600.
 
 PYTHON ?= python3
 PYTEST_ARGS ?=
 WORKERS ?= auto
 REAL_SEEDS ?= judgement
 REAL_ARGS ?=
+RESULTS_ARGS ?=
+FUZZ_SECONDS ?= 20
 
 VENV := .venv
 REAL_VENV := .venv-real
@@ -25,7 +28,7 @@ BENCHMARKS := $(filter-out $(ACCURACY) $(DISTRIBUTED) $(SCALE) $(REAL) $(COVARIA
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-faults test-slow test-matrix lint format bench bench-accuracy bench-distributed bench-real bench-scale docs linkcheck build constraints clean
+.PHONY: help results setup demo test fuzz hard-numbers soak test-faults test-native test-slow test-matrix lint format bench bench-accuracy bench-distributed bench-real bench-scale docs linkcheck build constraints clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -57,6 +60,15 @@ test-matrix: setup  ## Run the tests on each Python that is installed, and with 
 
 test-faults: setup  ## Fail every call that writes, one after the other, and see what is left
 	$(BIN)/python tests/faults/inject.py
+
+fuzz: setup  ## Feed every reader with damaged files, FUZZ_SECONDS each
+	$(BIN)/python tests/faults/fuzz.py --seconds $(FUZZ_SECONDS)
+
+hard-numbers: setup  ## Fit signals that are hard on arithmetic, for a minute
+	$(BIN)/python tests/faults/hard_numbers.py
+
+soak: setup  ## Fit, impute, save and load 500 times in one process, and see what it keeps
+	$(BIN)/python tests/faults/soak.py
 
 SANITIZED := build/sanitized
 
@@ -108,6 +120,9 @@ bench-real: setup $(REAL_VENV)/.installed  ## Run the benchmark on data from els
 bench-scale: setup  ## Run the benchmark of large graphs, for an hour or so
 	$(BIN)/python -m $(subst /,.,$(basename $(LARGE)))
 	$(BIN)/python -m $(subst /,.,$(basename $(SCALE)))
+
+results: setup  ## Measure again what the pages quote, for hours; goes on where it stopped
+	$(BIN)/python -m benchmarks.make_results $(RESULTS_ARGS)
 
 docs: setup  ## Build the documentation in docs/_build/html; a warning is an error
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html

@@ -60,7 +60,7 @@ CUTS = {
 def without_truth(kind: str, noise: str, seed: int) -> tuple[float, float, float, Array]:
     """F of LearnHeat() as it comes, F of its weights at the oracle's cut, time, scales."""
     graph, X = example(kind, noise, seed)
-    LearnHeat(alpha=0.1, beta=0.01).fit(X[:20])  # what is compiled is not part of the time
+    LearnHeat(alpha=0.1, beta=0.01).fit(X[:20])  # what is loaded is not part of the time
     LearnHeat(n_scales=1, tol=1.0).fit(X[:20])
     start = time.process_time()
     model = LearnHeat().fit(X)
@@ -245,7 +245,7 @@ def growth() -> None:
         X, _ = make_heat_signals(
             graph, MODELS["er"], n_signals, n_sources=n_sources, noise_std=0.02, random_state=0
         )
-        LearnHeat(n_scales=1, tol=1.0).fit(X[:20])  # what is compiled is not part of the time
+        LearnHeat(n_scales=1, tol=1.0).fit(X[:20])  # what is loaded is not part of the time
         start = time.process_time()
         model = LearnHeat().fit(X)
         whole = time.process_time() - start

@@ -92,7 +92,7 @@ def main() -> None:
     print("Usual:", ", ".join(f"{k} = {v}" for k, v in USUAL.items()))
     found: dict[str, list[tuple[int, Cost]]] = {}
     with bounded_blas():
-        step_cost(10, 20, 2, 45)  # compiles
+        step_cost(10, 20, 2, 45)  # loads what is needed
         for letter, values in GRID.items():
             found[letter] = []
             for value in values:

@@ -17,6 +17,7 @@ extensions = [
     "mathml",  # in _ext: formulas without a script or a network
     "myst_parser",
     "numpydoc",
+    "results",  # in _ext: measured numbers
     "sphinx.ext.autodoc",
     "sphinx.ext.viewcode",
     "sphinx_copybutton",

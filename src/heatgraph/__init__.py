@@ -19,7 +19,14 @@ if TYPE_CHECKING:
         neighbour_graph,
     )
     from heatgraph.comparison import compare, difference
-    from heatgraph.estimators import HeatCovariance, LearnHeat, learn, sliding_graphs, time_series
+    from heatgraph.estimators import (
+        HeatCovariance,
+        LearnHeat,
+        PaperOptions,
+        learn,
+        sliding_graphs,
+        time_series,
+    )
     from heatgraph.graph import Graph
     from heatgraph.storage import load_model, save_model
 
@@ -34,6 +41,7 @@ __all__ = [
     "HeatFilter",
     "LakeTenenbaum",
     "LearnHeat",
+    "PaperOptions",
     "SmoothGraph",
     "SpectralTemplates",
     "__version__",

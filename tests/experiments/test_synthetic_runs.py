@@ -69,6 +69,24 @@ def test_a_path_scores_every_row(method):
     assert list(edge_scores(draw(**spec).graph, graph)) == result["scores"][best]
 
 
+def test_noise_in_decibels():
+    spec = problem(QUICK, "er", 0, noisy=True, readings=Readings(noise="13dB"))
+    clean = draw(**problem(QUICK, "er", 0, noisy=False)).signals
+    noise = draw(**spec).signals - clean
+    measured = 10.0 * np.log10(np.mean(clean**2) / np.mean(noise**2))
+    assert measured == pytest.approx(13.0, abs=1.0)  # of 240 draws
+
+
+def test_scales_are_learned_or_held():
+    spec = problem(QUICK, "er", 0, noisy=False)
+    held, learned = (
+        path(spec, method, [[0.01, 0.01]])["scales"][0]
+        for method in ("paper", "paper, scales learned")
+    )
+    assert list(held) == list(draw(**spec).scales)
+    assert learned[0] < held[0]
+
+
 def test_an_infeasible_epsilon_scores_nothing():
     result = path(problem(QUICK, "er", 0, noisy=True), "templates", [[0.0], [0.02]])
     assert result["statuses"][0] == "infeasible"

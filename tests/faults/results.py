@@ -1,4 +1,4 @@
-"""The numbers of the last run of every check, in a file that the documentation shows."""
+"""The numbers of the last run of every check, in files that the documentation shows."""
 
 from __future__ import annotations
 
@@ -18,3 +18,51 @@ def record_section(name: str, numbers: dict[str, Any]) -> None:
     whole[name] = {"date": datetime.now(UTC).date().isoformat(), **numbers}
     text = json.dumps(dict(sorted(whole.items())), indent=2, ensure_ascii=False)
     RESULTS.write_text(text + "\n", encoding="utf-8")
+    RESULTS.with_suffix(".txt").write_text(as_table(whole), encoding="utf-8")
+
+
+def as_table(whole: dict[str, Any]) -> str:
+    """The sections as rows of a table in Markdown."""
+    lines = ["| Check | Last run | What was tried |", "| --- | --- | --- |"]
+    for name, section in sorted(whole.items()):
+        lines.append(f"| `{COMMANDS[name]}` | {section['date']} | {TOLD[name](section)} |")
+    return "\n".join(lines) + "\n"
+
+
+COMMANDS = {
+    "faults": "make test-faults",
+    "fuzz": "make fuzz",
+    "numbers": "make hard-numbers",
+    "soak": "make soak",
+}
+
+
+def _faults(section: dict[str, Any]) -> str:
+    kinds = ", ".join(f"{kind}: {count}" for kind, count in section["by_kind"].items())
+    return f"{section['total']} faults in {len(section['points'])} operations ({kinds})"
+
+
+def _fuzz(section: dict[str, Any]) -> str:
+    each = ", ".join(f"{name} {found['executions']}" for name, found in section["readers"].items())
+    seconds = max(found["seconds"] for found in section["readers"].values())
+    return f"{section['total']} files, up to {seconds} s for each reader ({each})"
+
+
+def _numbers(section: dict[str, Any]) -> str:
+    fitted = sum(n for how, n in section["ends"].items() if how.endswith("fitted fitted"))
+    return (
+        f"{section['examples']} examples from seed {section['seed']}, each by two estimators; "
+        f"{fitted} fitted by both, the others refused with an error that names the reason"
+    )
+
+
+def _soak(section: dict[str, Any]) -> str:
+    settled, end = section["settled"], section["end"]
+    return (
+        f"{section['rounds']} rounds; {settled['megabytes']} MB after the first 50, "
+        f"{end['megabytes']} MB at the end; {end['files']} open files, {end['threads']} threads, "
+        "as many as then"
+    )
+
+
+TOLD = {"faults": _faults, "fuzz": _fuzz, "numbers": _numbers, "soak": _soak}

@@ -51,7 +51,8 @@ def report_of(make_model, tmp_path_factory):
         graph = Graph([(0, 1), (1, 2), (2, 3)], [0.5, 1.0, 1.5], names=names)
         model = make_model(graph, n_signals=3)
         model.stepsize = text
-        X = pd.DataFrame([[0.0, 1.0, 2.0, 3.0]] * 3, columns=names, index=[text, "b", text])
+        texts = pd.Index(names, dtype=object), pd.Index([text, "b", text], dtype=object)
+        X = pd.DataFrame([[0.0, 1.0, 2.0, 3.0]] * 3, columns=texts[0], index=texts[1])
         path = tmp_path_factory.mktemp("hostile") / "report.html"
         write_report(model, path, X, sources=model.sources_, title=text)
         return path

@@ -168,6 +168,7 @@ def test_edges_with_a_direction_have_heads(tmp_path):
         write_report(Graph(pairs[first:], weights[first:], directed=directed), path)
         page = path.read_text(encoding="utf-8")
         assert ("3 directed edges" in page) == directed
+        assert ("goes from its row to its column" in page) == directed
         assert ("triangle" in page.split('id="pictures"')[1].split("</script>")[0]) == directed
 
 

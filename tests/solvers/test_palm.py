@@ -10,11 +10,13 @@ import pytest
 from numpy.typing import NDArray
 from scipy.linalg import expm
 
+from heatgraph.estimators import LearnHeat
 from heatgraph.graph.candidates import CandidateEdges
 from heatgraph.solvers import palm as paper
 from heatgraph.solvers.laplacian_qp import LaplacianQP
-from heatgraph.solvers.palm import Point, solve_paper
+from heatgraph.solvers.palm import PaperOptions, Point, solve_paper
 from heatgraph.solvers.result import Progress, Solution, Status
+from heatgraph.solvers.simplex_qp import SimplexQP
 
 pytest.importorskip("scs")
 
@@ -200,6 +202,20 @@ class TestLaplacianQP:
         assert np.all(problem.edges.weights(L) >= 0.0)
         np.testing.assert_array_equal(L, L.T)
 
+    def test_against_the_exact_program_on_edge_weights(
+        self, problem: Problem, point: Point
+    ) -> None:
+        """SCS, the paper's way, and the block pivoting of this library: one minimiser."""
+        edges, d = problem.edges, 3.0
+        G = paper.gradient_L(problem.X, point)
+        linear = (G - d * point.L) / (d + 2.0 * BETA)
+        diagonal = np.diagonal(linear)
+        h = diagonal[edges.i] + diagonal[edges.j] - 2.0 * linear[edges.i, edges.j]
+        program = SimplexQP(edges, np.zeros((0, edges.n_edges)), 0.5 * edges.n_nodes)
+        exact = edges.laplacian(program.solve(h).w)
+        L = LaplacianQP(edges).solve(point.L, G, d, BETA)
+        np.testing.assert_allclose(L, exact, atol=1e-6)
+
     def test_reused_workspace_agrees_with_a_new_one(self, problem: Problem, point: Point) -> None:
         G = paper.gradient_L(problem.X, point)
         used = LaplacianQP(problem.edges)
@@ -328,10 +344,11 @@ class TestSolve:
         np.testing.assert_allclose(fit.w, even, rtol=1e-2)
 
     def test_callers_arrays_are_not_written(self, problem: Problem) -> None:
-        H0 = problem.H.copy()
-        arrays = (problem.X, problem.L0, problem.tau, H0)
+        first = problem.H.transpose(2, 0, 1).copy()
+        arrays = (problem.X, problem.L0, problem.tau, first)
         before = [a.copy() for a in arrays]
-        problem.solve(learn_scales=True, max_iter=3, H0=H0)
+        options = PaperOptions(first_sources=first)
+        problem.solve(learn_scales=True, max_iter=3, options=options)
         for array, copy in zip(arrays, before, strict=True):
             np.testing.assert_array_equal(array, copy)
 
@@ -389,12 +406,28 @@ class TestSolve:
         [
             ("gamma", (1.0, 1.1, 1.1)),
             ("eta", 1.0),
-            ("H0", np.zeros((1, 2, 3))),
+            ("first_sources", np.zeros((1, 2, 3))),
         ],
     )
     def test_bad_options_are_named(self, problem: Problem, name: str, value: object) -> None:
         with pytest.raises(ValueError, match=name):
-            problem.solve(**{name: value})
+            problem.solve(options=PaperOptions(**{name: value}))  # type: ignore[arg-type]
+
+    @pytest.mark.filterwarnings("ignore:LearnHeat:sklearn.exceptions.ConvergenceWarning")
+    def test_options_are_those_of_the_estimator(self, problem: Problem) -> None:
+        X = problem.X.T
+        first = problem.H.transpose(2, 0, 1)
+        given = {"alpha": ALPHA, "beta": BETA, "scales": problem.tau, "learn_scales": False}
+        given |= {"atoms": "raw", "max_iter": 3, "tol": 0.0}
+        plain = LearnHeat(solver="paper", **given).fit(X)
+        same = LearnHeat(solver=PaperOptions(), **given).fit(X)
+        np.testing.assert_array_equal(plain.weights_, same.weights_)
+        started = LearnHeat(solver=PaperOptions(first_sources=first), **given).fit(X)
+        # From the true sources the fit is better after three steps than from none.
+        assert started.objective_[-1] < plain.objective_[-1]
+        # Other signals than the sources are of: the remedy is named.
+        with pytest.raises(ValueError, match="first_sources must be finite and"):
+            LearnHeat(solver=PaperOptions(first_sources=first), **given).fit(X[:5])
 
     def test_start_off_the_candidates_is_refused(self, problem: Problem) -> None:
         edges = ring_and_chords(problem.edges.n_nodes)

@@ -184,12 +184,13 @@ def learn_templates(
     delta / (w + delta)`` at the last ``w``.  The first tangent is taken at the graph of smallest
     residual.  The objective never increases.
 
-    Differs from the paper: the paper compares with the constrained form, `learn_templates_within`.
-    From the same start the two find the edges about equally well; this one is the faster.  The
-    trace fixed to N makes the plain l1 norm a constant, so that without reweighting there would
-    be nothing to minimise, and the start decides: from a point in the middle of the feasible
-    set, where a conic solver ends that minimises the plain norm, the mean F of the constrained
-    form on noisy Erdos-Renyi graphs was 0.82 instead of 0.87.
+    Differs from the paper: the paper compares with the l1 norm under a bound on the residual, as
+    Segarra et al. have it (`learn_templates_within` has that bound).  From the same start the two
+    forms find the edges about equally well; this one is the faster.  The trace fixed to N makes
+    the plain l1 norm a constant, so that without reweighting (``n_reweights=0``) there is nothing
+    to minimise but the residual, whatever the penalty.  With it the start decides: from a point in
+    the middle of the feasible set, where a conic solver ends that minimises the plain norm, the
+    mean F of the constrained form on noisy Erdos-Renyi graphs was 0.82 instead of 0.87.
 
     Parameters
     ----------
@@ -200,7 +201,8 @@ def learn_templates(
     candidates : CandidateEdges, optional
         The edges that may carry a weight; all pairs where not given.
     n_reweights : int
-        Convex programs solved.
+        Convex programs solved.  0 is the plain l1 norm, which is void: the graph of smallest
+        residual comes back, whatever the penalty.
     delta : float
         Weights well below it count as none, > 0.
     start : array (E,), optional
@@ -243,7 +245,10 @@ def learn_templates_within(
     delta: float = 1e-3,
     start: ArrayLike | None = None,
 ) -> TemplatesSolution:
-    """The sparsest graph within ``eps`` of the templates: the form that the paper compares with.
+    """The sparsest graph within ``eps`` of the templates.
+
+    Differs from the paper, and from Segarra et al.: they minimise the l1 norm of the graph, which
+    is a constant here (``n_reweights=0``), as the trace is fixed to N.
 
     Minimise over ``w >= 0``, ``sum(w) = N/2``
 

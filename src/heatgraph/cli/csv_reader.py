@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import io
 import re
 import zlib
 from collections.abc import Sequence
@@ -26,6 +27,8 @@ __all__ = [
 ]
 
 DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs"}
+# What a file of gzip may unpack to: so many bytes, and so many times its own.
+UNPACKED_AT_LEAST, UNPACKED_TIMES = 2**24, 200
 MISSING = {"", "na", "n/a", "nan", "null", "none"}
 SAVE_AS_UTF8 = (
     'save it as "CSV UTF-8" in the spreadsheet, or convert it, such as by '
@@ -106,10 +109,28 @@ def _rows(path: Path, delimiter: str, *, first_only: bool = False) -> Cells:
     return Cells(rows, lines, delimiter)
 
 
+class _Unpacked(gzip.GzipFile):
+    """A file of gzip that may not unpack to much more than tables of measurements do."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path, "rb")
+        self.path, self.size, self.unpacked = path, path.stat().st_size, 0
+
+    def read1(self, size: int = -1) -> bytes:
+        content = super().read1(size)
+        self.unpacked += len(content)
+        if self.unpacked > UNPACKED_AT_LEAST + UNPACKED_TIMES * self.size:
+            raise ValueError(
+                f"{self.path} has {self.size} bytes and unpacks to more than {self.unpacked - 1}; "
+                "if you trust it, unpack it first"
+            )
+        return content
+
+
 def _opened(path: Path) -> IO[str]:
     # utf-8-sig, because spreadsheets put a byte-order mark first.
     if path.suffix.lower() == ".gz":
-        return gzip.open(path, "rt", encoding="utf-8-sig", newline="")
+        return io.TextIOWrapper(_Unpacked(path), encoding="utf-8-sig", newline="")
     return open(path, encoding="utf-8-sig", newline="")
 
 

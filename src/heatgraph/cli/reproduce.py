@@ -33,7 +33,6 @@ from heatgraph.experiments import (
     write_outcome,
 )
 from heatgraph.experiments.base import Report, silent
-from heatgraph.experiments.sweep import code_version
 from heatgraph.experiments.writing import REHEARSAL, collect_pages, same_request
 from heatgraph.files import write_atomically
 
@@ -57,14 +56,24 @@ def reproduce(
     ] = None,
     no_truth_instances: Annotated[
         int | None,
-        typer.Option(min=1, help="On how many of them estimators run as they come, the slow part."),
+        typer.Option(min=1, help="On how many of them LearnHeat() runs, which is slow; all."),
     ] = None,
+    paper_instances: Annotated[
+        int | None,
+        typer.Option(min=1, help="On how many the paper's own algorithm runs, slower still; all."),
+    ] = None,
+    learned_instances: Annotated[
+        int | None, typer.Option(min=1, help="And on how many it learns the scales; all.")
+    ] = None,
+    paper_grid: Annotated[
+        str, typer.Option(help="The paper's own algorithm on the whole of its grid, or near.")
+    ] = Settings.paper_grid,
     rbf: Annotated[
         str, typer.Option(help="RBF edges kept by weight or by distance.")
     ] = Readings.rbf,
-    noise: Annotated[str, typer.Option(help="Whether 0.02 is a std or a variance.")] = (
-        Readings.noise
-    ),
+    noise: Annotated[
+        str, typer.Option(help="std: 0.02 is the standard deviation; 13dB; or variance.")
+    ] = (Readings.noise),
     ba: Annotated[int, typer.Option(help="Edges of each new node of a BA graph, 2 or 1.")] = (
         Readings.ba
     ),
@@ -103,6 +112,9 @@ def reproduce(
             quick=quick,
             instances=instances,
             no_truth_instances=no_truth_instances,
+            paper_instances=paper_instances,
+            learned_instances=learned_instances,
+            paper_grid=paper_grid,
             readings=Readings(rbf, noise, ba),
             n_jobs=jobs,
             backend=backend,
@@ -197,7 +209,6 @@ def _run_one(
             outcome,
             output / experiment.name,
             settings=settings,
-            code=code_version(f"heatgraph.experiments.{experiment.module}"),
             replace=True,
         )
     return {

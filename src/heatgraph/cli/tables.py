@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 from heatgraph.cli.console import counted
 from heatgraph.cli.csv_reader import (
     DELIMITERS,
+    UNPACKED_AT_LEAST,
+    UNPACKED_TIMES,
     NumberFormat,
     guess_format,
     is_number,
@@ -195,6 +197,7 @@ def _read_parquet(path: Path, options: TableOptions) -> _Raw:
         ) from error
     with open(path, "rb") as file:
         try:
+            _check_values(parquet.ParquetFile(file).metadata, path.stat().st_size)
             content = parquet.read_table(file)
             _check_distinct(path, content.column_names)
             frame: pd.DataFrame = content.to_pandas()
@@ -208,6 +211,16 @@ def _read_parquet(path: Path, options: TableOptions) -> _Raw:
         frame = frame.reset_index(names="index" if index.name is None else index.name)
     columns = _typed_columns(frame, index is not None)
     return _Raw(columns, lambda k: f"row {k + 1}", frame=frame, index=index)
+
+
+def _check_values(metadata: Any, size: int) -> None:
+    """Refuse a file whose columns repeat so much that it would fill the memory."""
+    declared = 8 * metadata.num_rows * metadata.num_columns
+    if declared > max(UNPACKED_AT_LEAST, UNPACKED_TIMES * size):
+        raise ValueError(
+            f"it declares {declared} bytes of values in {size} bytes; if you trust it, write it "
+            "without compression first"
+        )
 
 
 def _typed_columns(frame: pd.DataFrame, first_is_index: bool) -> Columns:

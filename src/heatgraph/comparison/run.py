@@ -180,7 +180,7 @@ class _Task:
         parts: list[tuple[Any, Any]] = [
             (half, None) for half in np.array_split(np.arange(len(self.X)), 2)
         ]
-        # The fit that is timed comes last: what is compiled is compiled by then.
+        # The fit that is timed comes last: what is loaded lazily is there by then.
         parts += [*self.folds, (np.arange(len(self.X)), None)]
         model = clone(estimator)
         if "random_state" in model.get_params() and model.random_state is None:

@@ -141,7 +141,7 @@ def read_rings(path: Path) -> Iterator[tuple[dict[str, Any], Array]]:
         for feature in features:
             for ring in _rings(feature["geometry"]):
                 yield feature["properties"], ring
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError(f"{path} is no GeoJSON collection of polygons ({error!r})") from error
 
 

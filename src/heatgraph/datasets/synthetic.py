@@ -80,14 +80,15 @@ def make_graph(
 
     Notes
     -----
-    A disconnected draw of ``"rbf"``, ``"er"`` or ``"community"`` is thrown away and drawn again.
+    Differs from the paper: a disconnected draw of ``"rbf"``, ``"er"`` or ``"community"`` is thrown
+    away and drawn again.  The paper takes its graphs to be connected, and does not say how.
     For ``"geometric"`` that would be hopeless on many nodes, so the shortest missing links are
     added instead: the edges of the Euclidean minimum spanning tree longer than the radius.
 
-    The paper speaks of a distance of at most 0.75 in its RBF graphs and gives no attachment
-    number for Barabási-Albert.  The densities that its tables imply are those of a *weight* of at
-    least 0.75 and of two attachments: an inference, and the defaults here.  The other readings
-    are ``threshold="distance"`` and ``m=1``.
+    Differs from the paper: it speaks of a distance of at most 0.75 in its RBF graphs and gives no
+    attachment number for Barabási-Albert.  The densities that its tables imply are those of a
+    *weight* of at least 0.75 and of two attachments: an inference, and the defaults here.  The
+    other readings are ``threshold="distance"`` and ``m=1``.
 
     Examples
     --------

@@ -7,12 +7,14 @@ from heatgraph.estimators.learn_heat import LearnHeat
 from heatgraph.estimators.sliding import GraphSeries, sliding_graphs
 from heatgraph.estimators.sources import SourceCodes
 from heatgraph.estimators.time_series import TimeSeries, time_series
+from heatgraph.solvers.palm import PaperOptions
 
 __all__ = [
     "GraphSeries",
     "HeatCovariance",
     "LearnHeat",
     "ModelComparison",
+    "PaperOptions",
     "SourceCodes",
     "TimeSeries",
     "learn",

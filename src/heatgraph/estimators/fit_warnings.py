@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from heatgraph.estimators.fitting import Fit
 from heatgraph.estimators.parameters import HeatParameters
-from heatgraph.estimators.validation import Names
+from heatgraph.estimators.validation import Names, warn_of_copies
 from heatgraph.models.heat import Signals
 from heatgraph.selection.choose_parameters import HIDDEN_SHARE
 from heatgraph.selection.masked_prediction import missed_by_level
@@ -51,6 +51,9 @@ def warn_of_fit(estimator: Any, p: HeatParameters, fit: Fit, names: Names) -> No
                 stacklevel=3,
             )
     if isinstance(p.signals, Signals):
+        seen = p.signals.observed
+        X = p.signals.X if seen is None else np.where(seen, p.signals.X, np.nan)
+        warn_of_copies(estimator, X, names)
         (_warn_of_location if p.model.fit_intercept else _warn_of_level)(p.signals, fit)
     silent = np.flatnonzero(p.signals.n_observed == 0)
     if silent.size:

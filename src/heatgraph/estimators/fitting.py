@@ -156,6 +156,8 @@ def _solve(
             learn_scales=p.learn_scales,
             max_iter=p.max_iter,
             tol=p.tol,
+            options=p.paper,
+            unit=p.unit,
             monitor=monitor,
         )
     first = _first_fit(p, objective, ensemble, tau, monitor, keeper)

@@ -41,6 +41,7 @@ from heatgraph.estimators.validation import (
     per_square,
     resolve_candidates,
     set_features,
+    warn_of_copies,
 )
 from heatgraph.graph import CandidateEdges, Graph
 from heatgraph.kernels.spectral import kernel_of
@@ -276,6 +277,7 @@ class HeatCovariance(GaussianModelMixin, HiddenScoreMixin, ReportMixin, Empirica
             return self._run(measured, names, monitor, content)
         observations = check_signals(self, X, reset=True)
         self._check_observed(observations, names)
+        warn_of_copies(self, observations.T, names)
         if is_large(self.solver, observations.shape[1]):
             fit_large(self, observations, names, monitor, groups)
             self._warn_of_graph()

@@ -91,13 +91,14 @@ class LearnHeat(HiddenScoreMixin, ReportMixin, TransformerMixin, BaseEstimator):
         Whether the scales are learned too.
     atoms : {"unit", "raw"}
         What the sparsity penalty charges for an atom: its norm, or 1 as in the paper.
-    solver : {"auto", "dense", "sparse", "paper"}
+    solver : {"auto", "dense", "sparse", "paper"} or PaperOptions
         "dense" learns the graph and the sources together, on an array of all pairs.  "sparse", for
         large graphs, which "auto" takes from 2000 nodes on, learns the graph first, as
         :class:`HeatCovariance` does, on candidate edges and without such an array; then the scales
         and alpha by masked prediction of some signals, and the sources of all of them.  "paper"
         runs the paper's two algorithms to the letter, with a conic solver inside
-        (``pip install "heatgraph[paper]"``).
+        (``pip install "heatgraph[paper]"``); so does a :class:`~heatgraph.PaperOptions`, with what
+        the paper leaves open.
     candidates : optional
         The pairs that may be edges: None or "all", a number of nearest neighbours, an edge list,
         a mask, a Graph.  For ``solver="sparse"`` they mean what they mean for

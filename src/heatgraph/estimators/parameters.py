@@ -26,6 +26,7 @@ from heatgraph.models.atoms import ATOMS, AtomWeights
 from heatgraph.models.heat import HeatObjective, Signals
 from heatgraph.selection.choose_parameters import ALPHAS, BETAS, Grid, units_of
 from heatgraph.solvers.log_penalty import PENALTIES
+from heatgraph.solvers.palm import PaperOptions
 from heatgraph.solvers.signal_model import SignalModel
 
 __all__ = [
@@ -78,6 +79,8 @@ class HeatParameters:
     model: SignalModel
     cv: Any = None
     groups: Any = None
+    paper: PaperOptions | None = None
+    unit: float = 1.0  # of the signals, which are divided by it
     kernel: Kernel | None = None
 
     @property
@@ -116,7 +119,8 @@ def resolve(
     mathematics writes them.
     """
     signals, rows = _signals_and_rows(estimator, X)
-    solver = "paper" if estimator.solver == "paper" else "dense"
+    paper = estimator.solver if isinstance(estimator.solver, PaperOptions) else None
+    solver = "paper" if paper or estimator.solver == "paper" else "dense"
     candidates = resolve_candidates(estimator.candidates, rows, names)
     atoms, penalty = _penalty(estimator)
     model = SignalModel(bool(estimator.positive), bool(estimator.fit_intercept))
@@ -147,12 +151,16 @@ def resolve(
         model=model,
         cv=estimator.cv,
         groups=None if groups is None else np.asarray(groups),
+        paper=paper,
+        unit=unit,
         kernel=kernel,
     )
 
 
 def is_large(estimator: Any, X: Array | DaskSignals) -> bool:
     """Whether the graph is to be learned without an array of all pairs."""
+    if isinstance(estimator.solver, PaperOptions):
+        return False
     solver = check_choice("solver", estimator.solver, SOLVERS)
     if solver != "auto":
         return solver == "sparse"

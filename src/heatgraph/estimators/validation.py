@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Hashable, Iterable, Sequence
 from importlib.util import find_spec
 from typing import Any
@@ -34,6 +35,7 @@ __all__ = [
     "set_features",
     "start_near",
     "unit_of",
+    "warn_of_copies",
 ]
 
 Array = NDArray[np.float64]
@@ -330,3 +332,25 @@ def _from_pairs(pairs: NDArray[np.intp], n: int) -> CandidateEdges:
     if not len(pairs):
         raise ParameterError("candidates", ": no pair of two different nodes is left to learn on.")
     return CandidateEdges(n, np.ascontiguousarray(pairs[:, 0]), np.ascontiguousarray(pairs[:, 1]))
+
+
+def warn_of_copies(estimator: Any, rows: Array, names: Names) -> None:
+    """Warn of nodes whose signals, ``rows`` (n_nodes, n_signals), are the same value for value.
+
+    A column given twice has an edge of its own making, and takes the place of the edges to others.
+    Rows of fewer than three different values may be the same by chance.
+    """
+    alike: dict[bytes, list[Any]] = {}
+    for k, row in enumerate(rows):
+        if len(np.unique(row[~np.isnan(row)])) > 2:
+            alike.setdefault(row.tobytes(), []).append(k if names is None else names[k])
+    copies = [nodes for nodes in alike.values() if len(nodes) > 1]
+    if copies:
+        more = f" and {len(copies) - 5} more groups" if len(copies) > 5 else ""
+        warnings.warn(
+            f"{type(estimator).__name__}: these nodes have the same signals, value for value: "
+            f"{', '.join(map(str, copies[:5]))}{more}.  The edges between them and to others "
+            "cannot be told apart; keep one node of each.",
+            UserWarning,
+            stacklevel=4,
+        )

@@ -11,8 +11,11 @@ from typing import Any
 import pandas as pd
 from matplotlib.figure import Figure
 
+from heatgraph.errors import ParameterError
+
 __all__ = ["Experiment", "Outcome", "Readings", "Report", "Settings"]
 
+INSTANCES = ("instances", "no_truth_instances", "paper_instances", "learned_instances")
 # Called with what is done, of how much, and what it is.
 Report = Callable[[int, int, str], None]
 
@@ -30,8 +33,9 @@ class Readings:
     rbf : {"weight", "distance"}
         Whether an edge of an RBF graph is kept where its weight is at least 0.75, or where its
         length is at most 0.75.
-    noise : {"std", "variance"}
-        Whether 0.02 is the standard deviation of the noise, or its variance.
+    noise : {"std", "13dB", "variance"}
+        Whether 0.02 is the standard deviation of the noise or its variance; or whether the noise is
+        13 dB below the signals of each graph.
     ba : {2, 1}
         To how many nodes each new node of a Barabási-Albert graph attaches.
 
@@ -46,11 +50,16 @@ class Readings:
     ba: int = 2
 
     def __post_init__(self) -> None:
-        choices = {"rbf": ("weight", "distance"), "noise": ("std", "variance"), "ba": (2, 1)}
+        choices = {
+            "rbf": ("weight", "distance"),
+            "noise": ("std", "13dB", "variance"),
+            "ba": (2, 1),
+        }
         for name, allowed in choices.items():
             value = getattr(self, name)
             if value not in allowed:
-                raise ValueError(f"{name} must be {' or '.join(map(repr, allowed))}, got {value!r}")
+                choices_shown = " or ".join(map(repr, allowed))
+                raise ParameterError(name, f"must be {choices_shown}, got {value!r}")
 
 
 @dataclass(frozen=True)
@@ -66,7 +75,13 @@ class Settings:
     instances : int, optional
         Random graphs a model, in place of the number of the paper.
     no_truth_instances : int, optional
-        On how many of them the estimators run as they come; on all by default.
+        On how many of them LearnHeat runs as it comes; on all by default.
+    paper_instances, learned_instances : int, optional
+        On how many of them the paper's own algorithm runs, with the scales held and with the scales
+        learned; on all by default.  The second is for other readings of the paper, too.
+    paper_grid : {"whole", "near"}
+        Whether the paper's own algorithm is tried on the whole of its grid, or on the eight rows of
+        it that are near the best ones of our solver.
     readings : Readings
         How the paper is read where it is ambiguous.
     n_jobs : int
@@ -92,6 +107,9 @@ class Settings:
     quick: bool = False
     instances: int | None = None
     no_truth_instances: int | None = None
+    paper_instances: int | None = None
+    learned_instances: int | None = None
+    paper_grid: str = "whole"
     readings: Readings = field(default_factory=Readings)
     n_jobs: int = 1
     backend: str = "loky"
@@ -102,14 +120,17 @@ class Settings:
 
     def __post_init__(self) -> None:
         if self.seed < 0:
-            raise ValueError(f"seed must be 0 or more, got {self.seed}")
-        for name in ("instances", "no_truth_instances"):
+            raise ParameterError("seed", f"must be 0 or more, got {self.seed}")
+        for name in INSTANCES:
             value = getattr(self, name)
             if value is not None and value < 1:
-                raise ValueError(f"{name} must be at least 1, got {value}")
+                raise ParameterError(name, f"must be at least 1, got {value}")
+        if self.paper_grid not in ("whole", "near"):
+            shown = repr(self.paper_grid)
+            raise ParameterError("paper_grid", f"must be 'whole' or 'near', got {shown}")
         if self.n_jobs == 0 or self.n_jobs < -1:
-            raise ValueError(
-                f"n_jobs must be 1 or more, or -1 for all processors, got {self.n_jobs}"
+            raise ParameterError(
+                "n_jobs", f"must be 1 or more, or -1 for all processors, got {self.n_jobs}"
             )
         if self.scheduler is not None and self.backend != "dask":
             raise ValueError(f"a scheduler needs the backend 'dask', got {self.backend!r}")
@@ -120,8 +141,8 @@ class Settings:
         return {
             "seed": self.seed,
             "quick": self.quick,
-            "instances": self.instances,
-            "no_truth_instances": self.no_truth_instances,
+            **{name: getattr(self, name) for name in INSTANCES},
+            "paper_grid": self.paper_grid,
             "readings": readings,
         }
 

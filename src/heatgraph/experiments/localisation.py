@@ -35,6 +35,9 @@ def locate(
 ) -> dict[str, Any]:
     """Code signals that diffused on the true graph by the atoms of a learned one.
 
+    Differs from the paper: the lasso is solved exactly, not by iterative soft thresholding, which
+    has the same minimiser and stops short of it.
+
     ``weights`` are on all pairs, None for the true graph; ``number`` makes the signals of each
     scale other ones.  For every alpha: the F-measure of the codes' support, the number of true
     sources among the largest codes, and the error on entries that were hidden, which knows no

@@ -1,19 +1,16 @@
 """Many independent cells, on any number of processes, none of them computed twice.
 
 A cell is one call of a function with parameters that JSON can hold, and its result is a dictionary
-that JSON can hold.  Its key is a digest of the function's name, the parameters and the source code
-that the result depends on; what is finished is kept on disk under it.
+that JSON can hold.  Its key is a digest of the function's name, the parameters and the version of
+this package; what is finished is kept on disk under it.  Who changes the code names another folder.
 """
 
 from __future__ import annotations
 
-import ast
 import hashlib
 import json
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -26,7 +23,7 @@ from heatgraph.experiments.base import Settings
 from heatgraph.experiments.writing import plain
 from heatgraph.files import write_atomically
 
-__all__ = ["Cell", "cell_key", "code_version", "sweep"]
+__all__ = ["Cell", "cell_key", "sweep"]
 
 Cell = Mapping[str, Any]
 Result = dict[str, Any]
@@ -84,58 +81,9 @@ def cell_key(function: Function, cell: Cell) -> str:
     >>> cell_key(dict, {"a": 1}) == cell_key(dict, {"a": 2})
     False
     """
-    content = [function.__qualname__, code_version(function.__module__), plain(dict(cell))]
+    content = [function.__qualname__, heatgraph.__version__, plain(dict(cell))]
     text = json.dumps(content, sort_keys=True, allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-@cache
-def code_version(module: str) -> str:
-    """A digest of the source code that a cell of a function of ``module`` depends on.
-
-    That is the module and every module of this package that it imports, or that these import.
-
-    Examples
-    --------
-    >>> code_version("heatgraph.experiments.synthetic_runs") == code_version("heatgraph.metrics")
-    False
-    """
-    digest = hashlib.sha256(f"{heatgraph.__version__} {module}".encode())
-    known: dict[str, bytes] = {}
-    waiting = [module]
-    while waiting:
-        name = waiting.pop()
-        path = _source(name)
-        if name in known or path is None:
-            continue
-        known[name] = path.read_bytes()
-        waiting += _imported(known[name])
-    for name in sorted(known):
-        digest.update(name.encode() + known[name])
-    return digest.hexdigest()[:16]
-
-
-def _source(module: str) -> Path | None:
-    """The file of a module of this package, or of a module that is loaded already."""
-    first, *rest = module.split(".")
-    if first != heatgraph.__name__:
-        loaded = getattr(sys.modules.get(module), "__file__", None)
-        return None if loaded is None else Path(loaded)
-    path = Path(heatgraph.__file__).parent.joinpath(*rest)
-    whole = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
-    return whole if whole.exists() else None
-
-
-def _imported(source: bytes) -> list[str]:
-    """The modules of this package that a source imports, by name; some may be no modules."""
-    names: list[str] = []
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Import):
-            names += [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            # A name imported from a package may be a module of it.
-            names += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
-    return [name for name in names if name.startswith(f"{heatgraph.__name__}.")]
 
 
 class _Store:
@@ -157,7 +105,7 @@ class _Store:
             return None
         try:
             content = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             return None
         found = content.get("result") if isinstance(content, dict) else None
         return found if isinstance(found, dict) else None

@@ -47,8 +47,12 @@ def draw(
     noise_std: float,
     seed: int,
     instance: int,
+    noise_db: float | None = None,
 ) -> Problem:
     """One random problem; the same graph and the same sources with and without noise.
+
+    With ``noise_db`` the noise is so many decibels below the signals of this problem, and
+    ``noise_std`` is not looked at.
 
     Examples
     --------
@@ -57,10 +61,16 @@ def draw(
     ((100, 20), 20)
     """
     stream = np.random.SeedSequence(seed, spawn_key=(list(MODELS).index(kind), instance))
-    rngs = [np.random.default_rng(child) for child in stream.spawn(3)]
-    graph = make_graph(kind, n_nodes, rngs[0], **options)
-    X, H = make_heat_signals(
-        graph, MODELS[kind], n_signals, N_ATOMS, noise_std=noise_std, random_state=rngs[1]
-    )
-    w = rngs[2].random(n_nodes * (n_nodes - 1) // 2)
+    of_graph, of_signals, of_start = stream.spawn(3)
+    graph = make_graph(kind, n_nodes, np.random.default_rng(of_graph), **options)
+
+    def signals(std: float) -> tuple[Array, Array]:
+        rng = np.random.default_rng(of_signals)
+        return make_heat_signals(graph, MODELS[kind], n_signals, N_ATOMS, std, random_state=rng)
+
+    if noise_db is not None:
+        clean, _ = signals(0.0)
+        noise_std = float(np.sqrt(np.mean(clean**2) * 10.0 ** (-0.1 * noise_db)))
+    X, H = signals(noise_std)
+    w = np.random.default_rng(of_start).random(n_nodes * (n_nodes - 1) // 2)
     return Problem(graph, X, H, MODELS[kind], w * (0.5 * n_nodes / w.sum()))

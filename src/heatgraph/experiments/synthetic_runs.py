@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -26,21 +27,46 @@ from heatgraph.metrics import edge_scores
 from heatgraph.models.atoms import ATOMS
 from heatgraph.models.heat import HeatObjective, Signals
 from heatgraph.solvers.heat import solve_heat
+from heatgraph.solvers.palm import solve_paper
 
 __all__ = ["ESTIMATORS", "PATHS", "as_graph", "no_truth", "path", "weights_at"]
 
 Array = NDArray[np.float64]
 Grid = Sequence[Sequence[float]]
-# Weights on all pairs and how the solver ended, one a row of the grid; no weights where the program
-# has no solution.
-Path = Callable[[Problem, Grid], Iterator[tuple[Array | None, str]]]
+# Weights on all pairs, how the solver ended and the scales, for each row of the grid; no weights
+# where the program has no solution, no scales where the method has none.
+Path = Callable[[Problem, Grid], Iterator[tuple[Array | None, str, Array | None]]]
 
 # The paper stops after 1000 iterations.
 MAX_ITER, TOL = 1000, 1e-4
 
 
-def heat_path(problem: Problem, grid: Grid) -> Iterator[tuple[Array, str]]:
-    """The paper's objective at rows ``(alpha, beta)``: raw atoms, true scales, random start."""
+def paper_path(
+    problem: Problem, grid: Grid, *, learn_scales: bool = False
+) -> Iterator[tuple[Array, str, Array]]:
+    """The paper's Algorithms 1 and 2 at rows ``(alpha, beta)``, by its rule of stopping.
+
+    From a random graph and the true scales, which are held or learned.
+    """
+    candidates = CandidateEdges.complete(problem.graph.n_nodes)
+    X, L0 = np.ascontiguousarray(problem.signals.T), candidates.laplacian(problem.start)
+    for alpha, beta in grid:
+        solution = solve_paper(
+            X,
+            candidates,
+            L0,
+            np.array(problem.scales),
+            alpha=alpha,
+            beta=beta,
+            learn_scales=learn_scales,
+            max_iter=MAX_ITER,
+            tol=TOL,
+        )
+        yield solution.w, str(solution.status), solution.tau
+
+
+def heat_path(problem: Problem, grid: Grid) -> Iterator[tuple[Array, str, Array]]:
+    """Our solver on the paper's objective, with the scales held and a random start."""
     candidates = CandidateEdges.complete(problem.graph.n_nodes)
     signals = Signals(np.ascontiguousarray(problem.signals.T))
     for alpha, beta in grid:
@@ -53,37 +79,39 @@ def heat_path(problem: Problem, grid: Grid) -> Iterator[tuple[Array, str]]:
             max_iter=MAX_ITER,
             tol=TOL,
         )
-        yield solution.w, str(solution.status)
+        yield solution.w, str(solution.status), solution.tau
 
 
-def templates_path(problem: Problem, grid: Grid) -> Iterator[tuple[Array | None, str]]:
+def templates_path(problem: Problem, grid: Grid) -> Iterator[tuple[Array | None, str, None]]:
     """Spectral templates within rows ``(eps,)``: the form that the paper compares with."""
     templates = Templates.from_signals(problem.signals.T)
     least = smallest_residual(templates).eps
     for (eps,) in grid:
         if eps <= 0.0 or eps < least:
-            yield None, "infeasible"
+            yield None, "infeasible", None
             continue
         solution = learn_templates_within(templates, eps)
-        yield solution.w, str(solution.status)
+        yield solution.w, str(solution.status), None
 
 
-def penalised_path(problem: Problem, grid: Grid) -> Iterator[tuple[Array, str]]:
+def penalised_path(problem: Problem, grid: Grid) -> Iterator[tuple[Array, str, None]]:
     """Spectral templates at rows ``(penalty,)``: the stronger form, which the paper has not."""
     templates = Templates.from_signals(problem.signals.T)
     for (penalty,) in grid:
         solution = learn_templates(templates, penalty)
-        yield solution.w, str(solution.status)
+        yield solution.w, str(solution.status), None
 
 
-def smooth_path(problem: Problem, grid: Grid) -> Iterator[tuple[Array, str]]:
+def smooth_path(problem: Problem, grid: Grid) -> Iterator[tuple[Array, str, None]]:
     """The smooth model at rows ``(a, b)``."""
     for a, b in grid:
         solution = learn_smooth(problem.signals.T, a, b, tol=TOL)
-        yield solution.w, str(solution.status)
+        yield solution.w, str(solution.status), None
 
 
 PATHS: dict[str, Path] = {
+    "paper": paper_path,
+    "paper, scales learned": partial(paper_path, learn_scales=True),
     "heat": heat_path,
     "templates": templates_path,
     "penalised": penalised_path,
@@ -100,9 +128,10 @@ def path(problem: Spec, method: str, grid: Grid) -> dict[str, Any]:
     """ORACLE.  The scores of a method at every row of the grid, at the paper's cut."""
     drawn = draw(**problem)
     points = list(PATHS[method](drawn, grid))
-    graphs = [as_graph(w, drawn.graph.n_nodes, CUT) for w, _ in points]
+    graphs = [as_graph(w, drawn.graph.n_nodes, CUT) for w, _, _ in points]
     return {
-        "statuses": [status for _, status in points],
+        "statuses": [status for _, status, _ in points],
+        "scales": [tau for _, _, tau in points],
         "scores": [list(edge_scores(drawn.graph, graph)) for graph in graphs],
         "n_edges": [graph.n_edges for graph in graphs],
         "n_true": drawn.graph.n_edges,
@@ -113,7 +142,7 @@ def path(problem: Spec, method: str, grid: Grid) -> dict[str, Any]:
 def weights_at(problem: Spec, method: str, row: Sequence[float]) -> dict[str, Any]:
     """The weights on all pairs that a method learns at one row of its grid, before the cut."""
     drawn = draw(**problem)
-    ((w, _),) = PATHS[method](drawn, [row])
+    ((w, _, _),) = PATHS[method](drawn, [row])
     n = drawn.graph.n_nodes
     return {"weights": np.zeros(n * (n - 1) // 2) if w is None else w}
 

@@ -24,7 +24,7 @@ LEGEND = (
     "▲ above the paper's figure, ▼ below it, = within one standard deviation of it; of a weight "
     "error, less is better"
 )
-LABEL, ROW = 2.75, 0.55  # width of the labels in columns, height of a row in inches
+LABEL, ROW = 3.1, 0.55  # width of the labels in columns, height of a row in inches
 
 
 def draw_table(lines: Sequence[Line], title: str) -> Figure:

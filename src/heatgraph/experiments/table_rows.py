@@ -24,8 +24,8 @@ ORACLE, NO_TRUTH = "oracle", "no truth"
 class Line:
     """A row of a table: a method under a protocol, its scores (instances, 5), and the paper's.
 
-    ``parameters`` are those of the best mean F, and ``own`` is the mean F with the best parameters
-    of each graph on its own; both only for an oracle.
+    ``parameters`` are those of the best mean F, in ``row`` of the grid, and ``own`` is the mean F
+    with the best parameters of each graph on its own; all three only for an oracle.
     """
 
     graph: str
@@ -35,6 +35,7 @@ class Line:
     paper: EdgeScores | None
     parameters: tuple[float, ...] | None = None
     own: float | None = None
+    row: int | None = None
 
     @property
     def mean(self) -> EdgeScores:
@@ -85,7 +86,7 @@ def line_of_path(
     scores = np.array([result["scores"] for result in results])
     best = best_common(results)
     own = float(scores[:, :, 0].max(axis=1).mean())
-    return Line(graph, method, ORACLE, scores[:, best], paper, tuple(grid[best]), own)
+    return Line(graph, method, ORACLE, scores[:, best], paper, tuple(grid[best]), own, best)
 
 
 def line_of_estimator(

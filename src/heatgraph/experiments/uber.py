@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from heatgraph.experiments.base import Outcome, Settings
 from heatgraph.experiments.prediction import digest
@@ -16,13 +18,15 @@ from heatgraph.experiments.sweep import sweep
 from heatgraph.experiments.uber_fits import GROUPS, SCALES, SLOTS, learn_slot, load, shares
 from heatgraph.graph import Graph
 from heatgraph.plotting import plot_map
+from heatgraph.plotting.maps import edge_style
 
 __all__ = ["run"]
 
 TITLE = "Uber: figure 8, and the readings of it"
 ALPHAS, BETAS = (0.03, 0.1), (0.0005, 0.002, 0.008)  # in the units of the signals
+AIRPORTS = {"AP1": "JFK", "AP2": "La Guardia", "AP3": "Newark"}
 PER_NODE = 4  # edges wanted, as the paper
-N_DRAWS = 19
+N_DRAWS = 200
 RUNS = (("uber", "counts"), ("uber", "levelled"), ("yellow", "counts"))
 # What the paper reads in its maps: a group of edges, and the slots in which it stands out.
 READINGS = {
@@ -37,7 +41,7 @@ def run(settings: Settings) -> Outcome:
     """Learn the graphs of five slots, and put the paper's readings of them to numbers."""
     home = None if settings.data_home is None else str(settings.data_home)
     graphs, chosen = _learn(home, settings)
-    null = _null(home, chosen, settings)
+    null = _null(home, graphs, chosen, settings)
     table = _shares(graphs, chosen, null)
     verdicts = _verdicts(table)
     figures = {
@@ -50,6 +54,9 @@ def run(settings: Settings) -> Outcome:
         "scales": list(SCALES),
         "readings": verdicts.to_dict("records"),
         "n_edges": {" ".join(key): graph.n_edges for key, graph in graphs.items()},
+        "shares": table.to_dict("records"),
+        "not_converged": _unfinished(chosen, null),
+        "graphs_of_random_hours": len(null),
     }
     tables = {"shares": table, "readings": verdicts}
     provenance = {source: load(home, source).provenance for source in ("uber", "yellow")}
@@ -102,13 +109,33 @@ def _graph(home: str | None, source: str, fit: dict[str, Any]) -> Graph:
     return Graph(fit["edges"], fit["weights"], len(names), names, coordinates=data.coordinates)
 
 
-def _null(home: str | None, chosen: pd.DataFrame, settings: Settings) -> pd.DataFrame:
-    """The shares of graphs of as many weekday hours drawn at random, by the same penalties."""
+def _leading(graphs: Graphs) -> set[tuple[str, str, str]]:
+    """The slots of the readings whose slots all have a larger share than every other slot."""
+    found: set[tuple[str, str, str]] = set()
+    for source, reading in RUNS:
+        for group, slots in READINGS.values():
+            share = {slot: shares(graphs[source, reading, slot])[group] for slot in SLOTS}
+            others = [value for slot, value in share.items() if slot not in slots]
+            if min(share[slot] for slot in slots) > max(others):
+                found |= {(source, reading, slot) for slot in slots}
+    return found
+
+
+def _null(
+    home: str | None, graphs: Graphs, chosen: pd.DataFrame, settings: Settings
+) -> pd.DataFrame:
+    """The shares of graphs of as many weekday hours drawn at random, by the same penalties.
+
+    A reading whose slots do not lead the others does not hold, whatever random hours give: only the
+    slots of those that lead are drawn for.
+    """
+    leading = _leading(graphs)
     draws = 3 if settings.quick else N_DRAWS
     keys = ["data", "source", "reading", "slot", "alpha", "beta", "seed"]
     cells: list[dict[str, Any]] = [
         {**{key: row[key] for key in keys}, "data_home": home, "draw": draw}
         for row in chosen.to_dict("records")
+        if (row["source"], row["reading"], row["slot"]) in leading
         for draw in range(draws)
     ]
     fits = sweep(learn_slot, cells, settings, "shuffling hours")
@@ -116,10 +143,11 @@ def _null(home: str | None, chosen: pd.DataFrame, settings: Settings) -> pd.Data
         {
             **{key: cell[key] for key in ("source", "reading", "slot")},
             **shares(_graph(home, str(cell["source"]), fit)),
+            "status": fit["status"],
         }
         for cell, fit in zip(cells, fits, strict=True)
     ]
-    return pd.DataFrame(rows)
+    return pd.DataFrame(rows, columns=["source", "reading", "slot", *GROUPS, "status"])
 
 
 def _shares(graphs: Graphs, chosen: pd.DataFrame, null: pd.DataFrame) -> pd.DataFrame:
@@ -131,7 +159,8 @@ def _shares(graphs: Graphs, chosen: pd.DataFrame, null: pd.DataFrame) -> pd.Data
             (null["source"] == source) & (null["reading"] == reading) & (null["slot"] == slot)
         ]
         for group, share in shares(graph).items():
-            drawn = mine[group].to_numpy()
+            drawn = mine[group].to_numpy(dtype=np.float64)
+            some = drawn.size > 0
             rows.append(
                 {
                     "source": source,
@@ -139,17 +168,28 @@ def _shares(graphs: Graphs, chosen: pd.DataFrame, null: pd.DataFrame) -> pd.Data
                     "slot": slot,
                     "group": group,
                     "share": share,
-                    "null_mean": drawn.mean(),
-                    "null_low": np.quantile(drawn, 0.05),
-                    "null_high": np.quantile(drawn, 0.95),
+                    "null_mean": drawn.mean() if some else np.nan,
+                    "null_low": np.quantile(drawn, 0.05) if some else np.nan,
+                    "null_high": np.quantile(drawn, 0.95) if some else np.nan,
                     # How often hours of any time have as large a share.
-                    "p": (1 + np.count_nonzero(drawn >= share)) / (1 + drawn.size),
+                    "p": (1 + np.count_nonzero(drawn >= share)) / (1 + drawn.size)
+                    if some
+                    else np.nan,
                     "n_edges": graph.n_edges,
+                    "status": index.loc[(source, reading, slot), "status"],
                     "alpha": index.loc[(source, reading, slot), "alpha"],
                     "beta": index.loc[(source, reading, slot), "beta"],
                 }
             )
     return pd.DataFrame(rows)
+
+
+def _unfinished(chosen: pd.DataFrame, null: pd.DataFrame) -> dict[str, int]:
+    """How many fits did not converge, of those shown and of those of random hours."""
+    return {
+        "slots": int((chosen["status"] != "converged").sum()),
+        "random hours": int((null["status"] != "converged").sum()),
+    }
 
 
 def _verdicts(table: pd.DataFrame) -> pd.DataFrame:
@@ -186,16 +226,26 @@ def _maps(home: str | None, source: str, graphs: Graphs) -> Figure:
     data = load(home, source)
     names = list(data.signals.columns)
     bare = Graph([], [], len(names), names, coordinates=data.coordinates)
+    airports = [AIRPORTS.get(str(name), "") for name in names]
     plot_map(bare, outlines=data.rings, ax=axes[0], node_size=14)
     axes[0].set_title("29 zones", fontsize=13)
     drawn = {slot: graphs[source, "counts", slot] for slot in SLOTS}
     top = max(float(graph.weights.max()) for graph in drawn.values())
     for ax, (slot, graph) in zip(axes[1:], drawn.items(), strict=True):
-        plot_map(
-            graph, outlines=data.rings, ax=ax, names=[""] * len(names), node_size=14, heaviest=top
-        )
+        plot_map(graph, outlines=data.rings, ax=ax, names=airports, node_size=14, heaviest=top)
         first, end = SLOTS[slot]
         ax.set_title(f"{first}:00 to {end}:00, {graph.n_edges} edges", fontsize=13)
+    scale = np.array([0.1, 0.4, 0.7, 1.0])
+    widths, inks = edge_style(scale)
+    lines = [Line2D([], [], linewidth=w, color=ink) for w, ink in zip(widths, inks, strict=True)]
+    figure.legend(
+        lines,
+        [f"{share * top:.2g}" for share in scale],
+        loc="outside lower center",
+        title="weight of an edge",
+        ncols=len(scale),
+        frameon=False,
+    )
     return figure
 
 
@@ -213,7 +263,7 @@ def _figure_shares(table: pd.DataFrame) -> Figure:
             part = rows.loc[list(SLOTS)]
             x = np.arange(len(SLOTS)) + 0.22 * (k - 1)
             ax.vlines(
-                x, part["null_low"], part["null_high"], color=COLOURS[k], alpha=0.35, linewidth=6
+                x, part["null_low"], part["null_high"], color=COLOURS[k], alpha=0.45, linewidth=6
             )
             label = {"uber": "Uber", "yellow": "yellow cabs"}[source]
             ax.plot(
@@ -221,6 +271,7 @@ def _figure_shares(table: pd.DataFrame) -> Figure:
                 part["share"],
                 MARKERS[k],
                 color=COLOURS[k],
+                markersize=7,
                 markeredgecolor=INK,
                 label=label + (", levelled" if reading == "levelled" else ""),
             )
@@ -248,14 +299,16 @@ def _page(
         "|---|---|---|---|---|---|---|---|",
     ]
     for row in verdicts.to_dict("records"):
-        name = {"uber": "Uber", "yellow": "yellow cabs"}[str(row["source"])]
         shown = ", ".join(f"{share:.3f}" for share in row["share"])
-        p = ", ".join(f"{value:.2f}" for value in row["p"])
+        led = bool(row["leads_other_slots"])
+        p = ", ".join(f"{value:.3f}" for value in row["p"]) if led else ""
+        random = f"{row['null_mean']:.3f}" if led else ""
         lines.append(
-            f"| {name}, {row['reading']} | {row['claim']} | {shown} | "
-            f"{row['largest_elsewhere']:.3f} | {row['null_mean']:.3f} | {p} | "
+            f"| {_name(row)} | {row['claim']} | {shown} | "
+            f"{row['largest_elsewhere']:.3f} | {random} | {p} | "
             f"{_yes(row['leads_other_slots'])} | {_yes(row['holds'])} |"
         )
+    ended = numbers["not_converged"]
     return f"""# {TITLE}
 
 Uber: {said["uber"]}. Yellow cabs: {said["yellow"]}.
@@ -263,19 +316,56 @@ Uber: {said["uber"]}. Yellow cabs: {said["yellow"]}.
 ![Five graphs of Uber](figure8.png)
 
 For each slot, of {len(ALPHAS) * len(BETAS)} pairs of alpha and beta, the graph whose number of
-edges is nearest 4N = 116; two scales, held at {SCALES[0]:g} and {SCALES[1]:g}.
+edges is nearest 4N = 116; two scales, held at {SCALES[0]:g} and {SCALES[1]:g}. Lines are as wide
+and dark as weights, on one scale for all slots.
+
+{_fits(table)}
+
+{ended["slots"]} of these {len(table["slot"].unique()) * len(RUNS)} fits and
+{ended["random hours"]} of the {numbers["graphs_of_random_hours"]} of random hours did not converge.
 
 ![Shares of the weight](shares.png)
 
-The share of the weight on a group of edges, beside {numbers["n_draws"]} graphs of as many weekday
-hours drawn at random (bars: 5 to 95 %). A reading holds where its slots have a larger share than
-every other slot, and than all but 5 % of the random ones; "levelled" divides the pickups of each
-zone by their mean.
+The share of the weight on a group of edges. A reading holds where its slots have a larger share
+than every other slot, and than all but 5 % of {numbers["n_draws"]} graphs of as many weekday hours
+drawn at random, learned in the same way (bars: 5 to 95 % of them). Random hours are drawn for the
+slots of readings that pass the first test. "Levelled" divides the pickups of each zone by their
+mean.
 
 {chr(10).join(lines)}
 
+{_summary(verdicts)}
+
 ![Five graphs of yellow cabs](yellow.png)
 """
+
+
+def _fits(table: pd.DataFrame) -> str:
+    """How each fit that is shown ended, and with what."""
+    lines = ["| data | slot | alpha | beta | edges | status |", "|---|---|---|---|---|---|"]
+    fits = table.drop_duplicates(["source", "reading", "slot"])
+    lines += [
+        f"| {_name(row)} | {row['slot']} | {row['alpha']:g} | {row['beta']:g} | {row['n_edges']} | "
+        f"{row['status']} |"
+        for row in fits.to_dict("records")
+    ]
+    return "\n".join(lines)
+
+
+def _summary(verdicts: pd.DataFrame) -> str:
+    """What holds, by data set."""
+    sentences = []
+    for _, part in verdicts.groupby(["source", "reading"], sort=False):
+        held = part.loc[part["holds"], "claim"].tolist()
+        name = _name(part.iloc[0].to_dict())
+        said = ", ".join(f'"{claim}"' for claim in held) or "none"
+        sentences.append(f"{name}: {said} of the three readings")
+    return f"**What holds.** {'; '.join(sentences)}."
+
+
+def _name(row: Mapping[Any, Any]) -> str:
+    name = {"uber": "Uber", "yellow": "yellow cabs"}[str(row["source"])]
+    return f"{name}, {row['reading']}"
 
 
 def _yes(value: object) -> str:

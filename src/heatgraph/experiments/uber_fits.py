@@ -28,7 +28,7 @@ SLOTS = {
     "19-24": (19, 24),
 }
 SCALES = (1.0, 3.0)
-MAX_ITER = 400
+MAX_ITER = 10_000  # so that every fit converges
 GROUPS = ("airports", "boroughs and Manhattan", "inside Manhattan", "elsewhere")
 
 
@@ -60,6 +60,9 @@ def learn_slot(
     ``reading`` "counts" takes the pickups as they are, like the paper; "levelled" divides those of
     each zone by their mean over all weekday hours.  ``alpha`` and ``beta`` are in the units of the
     signals, ``data`` is their digest.
+
+    Differs from the paper: the fit starts from equal weights on all pairs, not from a random graph,
+    and the scales, of which the paper gives none, are held.
     """
     table = weekdays(load(data_home, source))
     first, end = SLOTS[slot]

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
+import heatgraph
 from heatgraph.experiments.base import Outcome, Settings
 from heatgraph.files import write_folder
 
@@ -43,7 +44,6 @@ def write_outcome(
     folder: str | os.PathLike[str],
     *,
     settings: Settings | None = None,
-    code: str | None = None,
     replace: bool = False,
 ) -> list[Path]:
     """Write what an experiment found into a folder, all of it or nothing.
@@ -56,8 +56,6 @@ def write_outcome(
         The folder to make.  Its parent has to exist.
     settings : Settings, optional
         What was asked, to be written beside the numbers.
-    code : str, optional
-        The version of the code that computed it.
     replace : bool, default=False
         Whether an earlier result there may be replaced.  Other files in the folder are kept.
 
@@ -89,7 +87,7 @@ def write_outcome(
             "experiment": outcome.name,
             "title": outcome.title,
             "asked": None if settings is None else settings.asked(),
-            "code": code,
+            "version": heatgraph.__version__,
             "numbers": outcome.numbers,
             "files": names,
         }
@@ -142,7 +140,7 @@ def _earlier(folder: Path) -> dict[str, Any]:
     """The results of an earlier run in a folder; empty if there are none to be read."""
     try:
         content = json.loads((folder / RESULTS).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         return {}

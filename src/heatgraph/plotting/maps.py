@@ -17,7 +17,7 @@ from heatgraph.plotting.style import INK, MAX_NAMES, POSITIVE, VERMILION, figure
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["plot_map"]
+__all__ = ["edge_style", "plot_map"]
 
 Array = NDArray[np.float64]
 
@@ -131,18 +131,28 @@ def _draw_edges(ax: Axes, graph: Graph, places: Array, heaviest: float | None) -
     top = float(graph.weights.max(initial=0.0)) if heaviest is None else heaviest
     share = np.clip(graph.weights / (top or 1.0), 0.0, 1.0)
     order = np.argsort(share, kind="stable")
-    share = share[order]
-    ink = np.zeros((graph.n_edges, 4))
-    ink[:, :3] = 0.1
-    ink[:, 3] = 0.15 + 0.75 * share
+    widths, inks = edge_style(share[order])
     lines = LineCollection(
-        list(places[graph.edges[order]]),
-        linewidths=0.4 + 3.0 * share,
-        colors=ink.tolist(),
-        capstyle="round",
+        list(places[graph.edges[order]]), linewidths=widths, colors=inks, capstyle="round"
     )
     lines.set_zorder(1)
     ax.add_collection(lines, autolim=False)
+
+
+Ink = tuple[float, float, float, float]
+
+
+def edge_style(share: Array) -> tuple[list[float], list[Ink]]:
+    """Widths in points and colours of edges, by their share of the heaviest weight.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> edge_style(np.array([1.0]))
+    ([3.4], [(0.1, 0.1, 0.1, 0.9)])
+    """
+    widths = (0.4 + 3.0 * share).tolist()
+    return widths, [(0.1, 0.1, 0.1, 0.15 + 0.75 * part) for part in share.tolist()]
 
 
 def _draw_nodes(

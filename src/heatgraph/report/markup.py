@@ -5,7 +5,16 @@ from __future__ import annotations
 import html
 from collections.abc import Sequence
 
-__all__ = ["paragraphs", "table", "text"]
+from heatgraph.plotting.style import shortened
+
+__all__ = ["paragraphs", "readable", "table", "text"]
+
+LONGEST = 500  # characters of a name or a title; a browser lays out a megabyte for minutes
+
+
+def readable(content: object) -> str:
+    """A name or a title as a page shows it: of a very long one, both ends."""
+    return shortened(str(content), LONGEST)
 
 
 def text(content: str) -> str:

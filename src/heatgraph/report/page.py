@@ -25,7 +25,7 @@ from heatgraph.graph import Graph
 from heatgraph.plotting.style import shortened
 from heatgraph.report import page_text
 from heatgraph.report.compared import compared_section, missed_picture
-from heatgraph.report.markup import paragraphs, table, text
+from heatgraph.report.markup import paragraphs, readable, table, text
 from heatgraph.report.node_positions import place
 from heatgraph.report.page_data import Content, gather
 from heatgraph.report.sections import sections
@@ -134,7 +134,7 @@ def _page(
     return Template(_part("page.html")).substitute(
         scripts,
         policy=POLICY.format(scripts=hashes),
-        title=text(title),
+        title=text(readable(title)),
         style=_part("report.css"),
         lead=text(page_text.lead(model, content)),
         story=paragraphs([told] if (told := page_text.story(content)) else [], "hint"),
@@ -204,9 +204,10 @@ def _matrix_hint(content: Content) -> str:
     from heatgraph.report.figures import MAX_NAMED
 
     told = "" if content.graph.n_nodes <= MAX_NAMED else " Point at a square to see whose it is."
+    goes = " An edge goes from its row to its column." if content.graph.directed else ""
     return (
         "A row and a column for every node; the darker, the heavier the edge. Nodes of one "
-        f"community, framed, stand together.{told}"
+        f"community, framed, stand together.{goes}{told}"
     )
 
 

@@ -14,6 +14,7 @@ from heatgraph.estimators import HeatCovariance
 from heatgraph.graph import Graph
 from heatgraph.graph.convert import labels
 from heatgraph.report.gaussian import Gap, gaps_of, with_graph
+from heatgraph.report.markup import readable
 from heatgraph.report.node_positions import Places
 from heatgraph.report.shown_signals import Shown, reach, show_signals
 
@@ -78,7 +79,7 @@ def gather(
     cut = getattr(model, "cut_", None)  # NaN where edges were chosen by their p-values
     return Content(
         graph=graph,
-        names=tuple(str(name) for name in labels(graph)),
+        names=tuple(readable(name) for name in labels(graph)),
         places=places,
         edges=heaviest(graph, with_graph(graph, learned) if gaussian else learned),
         cut=None if cut is None or not np.isfinite(cut) else float(cut),

@@ -15,6 +15,7 @@ from heatgraph.estimators import HeatCovariance
 from heatgraph.graph import Graph
 from heatgraph.kernels.eigen import DenseHeat
 from heatgraph.report.gaussian import mean_heat
+from heatgraph.report.markup import readable
 
 __all__ = ["Shown", "diffuse", "reach", "show_signals"]
 
@@ -181,4 +182,4 @@ def _labels(names: Any, signals: Any, rows: NDArray[np.intp]) -> tuple[str, ...]
         names = None if isinstance(signals.index, pd.RangeIndex) else signals.index.tolist()
     if names is None:
         return tuple(f"signal {k + 1}" for k in rows.tolist())
-    return tuple(str(names[k]) for k in rows.tolist())
+    return tuple(readable(names[k]) for k in rows.tolist())

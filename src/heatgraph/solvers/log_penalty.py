@@ -1,7 +1,8 @@
 """The logarithmic penalty, by majorisation: rounds of fits whose penalties are discounted.
 
-The l1 penalty that finds the sources also shrinks them, and what the codes lose the graph makes
-up for.  A penalty that flattens for large codes does not shrink them::
+Differs from the paper, whose penalty is the l1 norm.  That finds the sources and also shrinks
+them, and what the codes lose the graph makes up for.  A penalty
+that flattens for large codes does not shrink them::
 
     alpha e sum log(1 + u / e),   u = omega_si |H_sim|,   e = alpha,
 

@@ -11,11 +11,57 @@ from heatgraph.graph.candidates import CandidateEdges
 from heatgraph.solvers.laplacian_qp import LaplacianQP
 from heatgraph.solvers.result import Monitor, Progress, Solution, Status
 
-__all__ = ["solve_paper"]
+__all__ = ["PaperOptions", "solve_paper"]
 
 Array = NDArray[np.float64]
 
 CUT = 1e-4  # the weight above which the paper counts an edge
+
+
+@dataclass(frozen=True, eq=False)
+class PaperOptions:
+    """What the paper leaves open in its two algorithms; ``LearnHeat(solver=PaperOptions(...))``.
+
+    Parameters
+    ----------
+    gamma : tuple of 3 floats
+        The factors on the Lipschitz constants of the steps on H, L and tau.  The paper says only
+        that each exceeds 1; 1.1 follows its ``eta``.
+    eta : float
+        Base of the growth of ``C_2`` in the backtracking on L (Algorithm 2); the paper's is 1.1.
+    first_sources : array (n_signals, n_scales, n_nodes), optional
+        Sources at the start, in the units of the signals.  The paper does not say; zeros by
+        default.
+
+    Examples
+    --------
+    >>> PaperOptions(eta=1.5).gamma
+    (1.1, 1.1, 1.1)
+    """
+
+    gamma: tuple[float, float, float] = (1.1, 1.1, 1.1)
+    eta: float = 1.1
+    first_sources: Array | None = None
+
+    def __post_init__(self) -> None:
+        factors: tuple[float, ...] = self.gamma
+        if len(factors) != 3 or not min(factors) > 1.0:
+            raise ValueError(f"gamma must be three numbers > 1, got {self.gamma}")
+        if not self.eta > 1.0:
+            raise ValueError(f"eta must be > 1, got {self.eta}")
+
+    def H0(self, shape: tuple[int, int, int], unit: float = 1.0) -> Array:
+        """The sources at the start, (S, N, M), for signals divided by ``unit``."""
+        if self.first_sources is None:
+            return np.zeros(shape)
+        given = np.asarray(self.first_sources, dtype=np.float64)
+        S, N, M = shape
+        if given.shape != (M, S, N) or not np.isfinite(given).all():
+            raise ValueError(
+                f"first_sources must be finite and {(M, S, N)} in shape, one block per signal, got "
+                f"shape {given.shape}"
+            )
+        return np.ascontiguousarray(given.transpose(1, 2, 0)) / unit
 
 
 @dataclass(frozen=True)
@@ -62,10 +108,9 @@ def solve_paper(
     learn_scales: bool,
     max_iter: int = 1000,
     tol: float = 1e-4,
-    gamma: tuple[float, float, float] = (1.1, 1.1, 1.1),
-    eta: float = 1.1,
+    options: PaperOptions | None = None,
+    unit: float = 1.0,
     monitor: Monitor | None = None,
-    H0: Array | None = None,
 ) -> Solution:
     r"""Learn the graph by the paper's LearnHeat (its Algorithms 1 and 2).
 
@@ -99,15 +144,12 @@ def solve_paper(
         The paper's rule: stop once the objective changes by less than ``tol``, in absolute
         value, over an iteration.  It is no stationarity residual: small steps stop it early.
         With 0 it runs exactly ``max_iter`` iterations.
-    gamma : tuple of 3 floats
-        The factors on the Lipschitz constants of the steps on H, L, tau.  The paper says only
-        that each exceeds 1; 1.1 follows its ``eta``.
-    eta : float
-        Base of the growth of ``C_2`` in the backtracking on L.
+    options : PaperOptions, optional
+        What the paper leaves open: gamma, eta and the first sources.
+    unit : float
+        What the signals were divided by, and the first sources of the options are to be.
     monitor : Monitor, optional
         Called after every iteration.
-    H0 : array (S, N, M), optional
-        Sources at the start.  The paper does not say; zeros by default.
 
     Returns
     -------
@@ -127,22 +169,25 @@ def solve_paper(
     >>> fit.n_iter, str(fit.status), bool(np.isclose(fit.w.sum(), 1.5))
     (5, 'max_iter', True)
     """
-    H = np.zeros((tau0.size, *X.shape)) if H0 is None else H0.copy()
-    _check(X, candidates, L0, tau0, H, gamma, eta)
+    options = PaperOptions() if options is None else options
+    gamma, eta = options.gamma, options.eta
+    _check(X, candidates, L0, tau0)
+    H = options.H0((tau0.size, *X.shape), unit)
     qp = LaplacianQP(candidates)
     point = Point.at(L0, H, tau0.copy())
     history = [objective(X, point, alpha, beta)]
-    # Algorithm 2 names no initial guess of C_2.  The first is a hundredth of the natural unit of
-    # the curvature, which lands within a small factor of what the backtracking settles on; then
-    # the last one accepted over eta, so that the constant can fall as well as rise.
-    unit = float(np.sum(X**2) * tau0.max() ** 2) or 1.0
-    C_2 = 1e-2 * unit
+    # Differs from the paper: Algorithm 2 names no initial guess of C_2.  The first is a hundredth
+    # of the natural unit of the curvature, which lands within a small factor of what the
+    # backtracking settles on; then the last one accepted over eta, so that the constant can fall
+    # as well as rise.
+    curvature = float(np.sum(X**2) * tau0.max() ** 2) or 1.0
+    C_2 = 1e-2 * curvature
     status = Status.MAX_ITER
     try:
         for t in range(1, max_iter + 1):
             trial = step_H(X, point, alpha, gamma[0])
             trial, C_2 = step_L(X, trial, qp, beta, C_2, gamma[1], eta)
-            C_2 = max(C_2 / eta, 1e-6 * unit)
+            C_2 = max(C_2 / eta, 1e-6 * curvature)
             if learn_scales:
                 trial = step_tau(X, trial, gamma[2])
             # Each step descends, so the last complete iterate is the best so far.
@@ -175,7 +220,8 @@ def step_L(
     Returns the point and the accepted constant.  ``C_2`` on entry is the initial guess.
     """
     Z, G = fit(X, p), gradient_L(X, p)
-    # Z is a sum of squares of entries of the size of X, and is known no better than this.
+    # Differs from the paper: the inequality has a slack.  Z is a sum of squares of entries of the
+    # size of X, and is known no better than this.
     rounding = 10.0 * np.finfo(float).eps * float(np.sum(X**2))
     k = 1
     while True:
@@ -190,8 +236,9 @@ def step_L(
         # To the letter: the exponent grows, so the k-th trial has eta^(k(k+1)/2).
         C_2 *= eta**k
         k += 1
-    # L_t is feasible for the program, so its minimiser has a value no higher; where SCS's
-    # tolerance exceeds the length of the step that can fail, and L_t is the better answer.
+    # Differs from the paper: a step that does not lower the program is not taken.  L_t is feasible,
+    # so the minimiser has a value no higher; where SCS's tolerance exceeds the length of the step
+    # that can fail, and L_t is the better answer.
     spread = beta * (float(np.sum(new.L**2)) - float(np.sum(p.L**2)))
     if linear + 0.5 * d * length + spread > 0.0:
         return p, C_2
@@ -208,7 +255,13 @@ def step_tau(X: Array, p: Point, gamma: float) -> Point:
 
 def fit(X: Array, p: Point) -> float:
     """``Z = ||X - D H||_F^2``."""
-    return float(np.sum((X - p.D @ p.stacked_H) ** 2))
+    R = residual(X, p)
+    return float(np.vdot(R, R))
+
+
+def residual(X: Array, p: Point) -> Array:
+    """``X - D H``, (N, M)."""
+    return np.asarray(X - p.D @ p.stacked_H)
 
 
 def objective(X: Array, p: Point, alpha: float, beta: float) -> float:
@@ -222,43 +275,41 @@ def objective(X: Array, p: Point, alpha: float, beta: float) -> float:
 
 def gradient_H(X: Array, p: Point) -> Array:
     """``-2 D^T (X - D H)``, (S, N, M)."""
-    return (-2.0 * p.D.T @ (X - p.D @ p.stacked_H)).reshape(p.H.shape)
+    return (p.D.T @ (-2.0 * residual(X, p))).reshape(p.H.shape)
 
 
 def lipschitz_H(p: Point) -> float:
-    """``C_1 = ||2 D^T D||_F``."""
-    return float(np.linalg.norm(2.0 * p.D.T @ p.D))
+    """``C_1 = ||2 D^T D||_F``.
+
+    The same as ``||2 D D^T||_F``, and ``D D^T = sum_s exp(-2 tau_s L)``.
+    """
+    squares = np.exp(-2.0 * np.outer(p.tau, p.lam)).sum(axis=0)
+    return 2.0 * float(np.sqrt(squares @ squares))
 
 
 def gradient_L(X: Array, p: Point) -> Array:
-    """The gradient of ``Z`` in a symmetric ``L``, (N, N), by its S + S^2 traces.
+    """The gradient of ``Z`` in a symmetric ``L``, (N, N).
 
-    ``-2 sum_s grad tr(H_s X^T exp(-tau_s L)) + sum_{s,s'} grad tr(H_s' H_s^T exp(-(tau_s +
-    tau_s') L))``.
+    The paper has S + S^2 traces, ``-2 sum_s grad tr(H_s X^T exp(-tau_s L)) + sum_{s,r} grad
+    tr(H_r H_s^T exp(-(tau_s + tau_r) L))``.  By the product rule they add up to S,
+    ``-2 sum_s grad tr(H_s R^T exp(-tau_s L))`` with the residual ``R = X - D H`` held, each by
+    Proposition 1.
     """
+    R_hat = p.chi.T @ residual(X, p)
     G = np.zeros_like(p.L)
-    for H_s, tau_s in zip(p.H, p.tau, strict=True):
-        G += -2.0 * gradient_trace(H_s @ X.T, -tau_s, p.lam, p.chi)
-        for H_r, tau_r in zip(p.H, p.tau, strict=True):
-            G += gradient_trace(H_r @ H_s.T, -(tau_s + tau_r), p.lam, p.chi)
+    for H_s, tau_s in zip(p.chi.T @ p.H, p.tau, strict=True):
+        G += (2.0 * tau_s) * (R_hat @ H_s.T) * divided_difference(-tau_s * p.lam)
     # Differs from the paper: Proposition 1 is the gradient over all matrices, not symmetric when
     # A is not; over symmetric L the gradient is its symmetric part (the same inner products).
-    return 0.5 * (G + G.T)
-
-
-def gradient_trace(A: Array, nu: float, lam: Array, chi: Array) -> Array:
-    """The gradient of ``tr(A exp(nu L))`` in ``L = chi diag(lam) chi^T`` (Proposition 1).
-
-    ``nu chi ((chi^T A^T chi) o B) chi^T``, the factor nu by the chain rule.
-    Differs from the paper: the last lines of its proof write ``exp(-Lambda)`` for
-    ``exp(Lambda)``; the statement is right.
-    """
-    return nu * chi @ ((chi.T @ A.T @ chi) * divided_difference(nu * lam)) @ chi.T
+    return p.chi @ (0.5 * (G + G.T)) @ p.chi.T
 
 
 def divided_difference(x: Array) -> Array:
     """``B_ij = (exp x_i - exp x_j) / (x_i - x_j)``, and ``exp x_i`` where they are equal.
 
+    Proposition 1: ``grad tr(A exp(nu L)) = nu chi ((chi^T A^T chi) o B) chi^T`` with ``x = nu
+    lam``.  Differs from the paper: the last lines of its proof write ``exp(-Lambda)`` for
+    ``exp(Lambda)``; the statement is right.
     Written ``exp(max) (1 - exp(-d)) / d`` with ``d = |x_i - x_j|``: the printed quotient loses
     every digit when two eigenvalues are close but not equal.
     """
@@ -306,9 +357,6 @@ def _check(
     candidates: CandidateEdges,
     L0: Array,
     tau0: Array,
-    H0: Array,
-    gamma: tuple[float, float, float],
-    eta: float,
 ) -> None:
     """Refuse a start from which the descent would not hold."""
     n = candidates.n_nodes
@@ -323,9 +371,6 @@ def _check(
             f"a Laplacian of {n} nodes with trace {n} and weights on the candidates only",
         ),
         ("tau0", tau0.ndim == 1 and tau0.size > 0 and tau0.min() >= 0.0, "(S,) and >= 0"),
-        ("H0", H0.shape == (tau0.size, *X.shape), f"(S, N, M) in shape, got {H0.shape}"),
-        ("gamma", min(gamma) > 1.0, f"three numbers > 1, got {gamma}"),
-        ("eta", eta > 1.0, f"> 1, got {eta}"),
     ]
     for name, valid, remedy in checks:
         if not valid:

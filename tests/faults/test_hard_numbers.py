@@ -1,0 +1,38 @@
+"""A few signals of every kind that is hard on arithmetic; `make hard-numbers` tries many."""
+
+import importlib.util
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from heatgraph import HeatCovariance, LearnHeat
+
+path = Path(__file__).with_name("hard_numbers.py")
+specification = importlib.util.spec_from_file_location("hard_numbers", path)
+hard_numbers = importlib.util.module_from_spec(specification)
+specification.loader.exec_module(hard_numbers)
+
+
+@pytest.mark.parametrize("seed", range(7))
+def test_a_valid_model_or_a_named_error(seed):
+    kind, ends = hard_numbers.one(seed)
+    assert kind == hard_numbers.KINDS[seed]
+    assert set(ends.split()) <= {"fitted", "refused"}
+
+
+@pytest.mark.filterwarnings("ignore:LearnHeat. the mean of each:UserWarning")
+@pytest.mark.filterwarnings("ignore:HeatCovariance. no edge:UserWarning")
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize(
+    "model",
+    [
+        HeatCovariance(penalty=0.1, shrinkage=0.1),
+        LearnHeat(n_scales=1, alpha=0.1, beta=1.0, tol=1e-2),
+    ],
+)
+def test_nodes_with_the_same_signals_are_told(model, rng):
+    X = pd.DataFrame(rng.normal(size=(30, 4)), columns=list("abcd"))
+    X["copy of b"] = X["b"]
+    with pytest.warns(UserWarning, match=r"the same signals.*\['b', 'copy of b'\]"):
+        model.fit(X)

@@ -1,0 +1,87 @@
+"""Measured numbers: pages quote what results files have, and say when the code is another."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from benchmarks import results  # noqa: E402  # the repository is no installed package
+
+
+def about(**more):
+    return {
+        "command": "make x",
+        "commit": "0123456789ab",
+        "date": "2026-01-02",
+        "cores": 2,
+        "numbers": {},
+        "modules": {},
+    } | more
+
+
+@pytest.fixture
+def files(monkeypatch, tmp_path):
+    """A folder of results files in place of the real one; returns a function that writes one."""
+    import json
+
+    monkeypatch.setattr(results, "RESULTS", tmp_path)
+
+    def write(name, **more):
+        (tmp_path / f"{name}.json").write_text(json.dumps(about(**more)))
+
+    return write
+
+
+def test_every_page_quotes_what_its_results_files_have():
+    assert results.complaints() == []
+
+
+@pytest.mark.parametrize("path", sorted(results.RESULTS.glob("*.json")), ids=lambda p: p.stem)
+def test_every_results_file_says_where_it_comes_from(path):
+    content = results.read(path.stem)
+    if "command" in content:  # else of a benchmark that has a format of its own
+        assert {"commit", "date", "cores", "modules", "numbers"} <= content.keys()
+        assert content["command"] in results.when(content)
+
+
+def test_a_number_that_the_file_does_not_have_is_found(files):
+    files("speed", numbers={"f": 0.98765, "deep": [{"share": 0.125}]})
+    head = "<!-- results: speed; constants: 0.35 -->\n"
+    assert results.unfounded(head + "F is 0.988 or 0.99, 12.5 % of it, cut at 0.35.") == []
+    assert results.unfounded(head + "F is 0.987.") == ["0.987"]
+    # Code and formulas are no claims.
+    assert results.unfounded(head + "`tol=0.25` and $0.75$\n```python\nx = 0.1\n```\n") == []
+
+
+def test_a_page_without_the_comment_is_not_looked_at():
+    assert results.quoted("F is 0.5") is None
+
+
+def test_a_change_of_the_code_is_told_and_one_of_its_comments_is_not(monkeypatch, tmp_path):
+    monkeypatch.setattr(results, "ROOT", tmp_path)
+    module = tmp_path / "benchmarks" / "toy.py"
+    module.parent.mkdir()
+    module.write_text('"""One."""\nx = 1\n')
+    content = about(modules=results.digests(["benchmarks.toy"]))
+    assert "changed since" not in results.when(content)
+    module.write_text('"""Two."""\n\n# A comment.\nx = 1\n')
+    assert results.changed(content) == []
+    module.write_text("x = 2\n")
+    assert "The code has changed since, in `benchmarks.toy`" in results.when(content)
+    module.unlink()
+    assert results.changed(content) == ["benchmarks.toy"]
+
+
+def test_what_changed_is_listed():
+    pytest.importorskip("PIL", reason="needs the extra docs")
+    from benchmarks.make_results import differences
+
+    old = {"f": {"rbf": 0.9, "er": 0.8}, "scales": [1.0, 2.0]}
+    new = {"f": {"rbf": 0.9, "er": 0.7}, "scales": [1.0, 3.0]}
+    assert list(differences(old, new)) == ["f/er: 0.8 -> 0.7", "scales/1: 2.0 -> 3.0"]
+    assert list(differences(old, old)) == []
