@@ -124,7 +124,7 @@ def _n_graphs(case: Case, method: str, settings: Settings) -> int:
     n = n_instances(settings)
     usual = min(n, settings.paper_instances or n)
     fewer = min(n, settings.learned_instances or n)
-    if method == "paper, scales learned":  # on clean signals, which tell the scales best
+    if method == "paper, scales learned":  # on clean signals alone: it takes long
         return 0 if case.reading or case.noisy else fewer
     return fewer if case.reading else usual
 
