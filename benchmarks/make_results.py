@@ -27,7 +27,7 @@ from heatgraph.experiments.writing import RESULTS as OUTCOME
 from heatgraph.experiments.writing import collect_pages
 from heatgraph.files import write_atomically
 
-WIDTH = 1600  # of a picture on a page, in pixels
+WIDTH = 1200  # of a picture on a page, in pixels
 WORK = ROOT / "build" / "results"
 HEAT = (
     "heatgraph.estimators.learn_heat",
