@@ -95,6 +95,8 @@ def when(content: Mapping[str, Any]) -> str:
         f"*Measured by `{content['command']}` on {content['date'][:10]} "
         f"({version}commit {content['commit'][:9]}, {content['cores']} cores)."
     )
+    if content.get("copied"):
+        line += " These figures were copied from the page that the command wrote then."
     modules = changed(content)
     if modules:
         names = ", ".join(f"`{m}`" for m in modules[:4]) + (" and others" if modules[4:] else "")
