@@ -68,6 +68,7 @@ def test_wheel_ships_the_grouping_of_zones(wheel_names):
     assert "heatgraph/datasets/data/new_york_29_zones.csv" in wheel_names
 
 
+@pytest.mark.slow
 def test_wheel_holds_the_package_and_nothing_else(wheel_names):
     metadata = f"heatgraph-{PROJECT['version']}.dist-info"
     assert {name.split("/")[0] for name in wheel_names} == {"heatgraph", metadata}

@@ -101,7 +101,7 @@ def encode(key: str, value: Any, arrays: dict[str, NDArray[Any]]) -> Any:
         arrays[f"parameter.{key}"] = value
         return {"kind": "array", "ndim": value.ndim}
     if type(value) in KERNEL_CLASSES.values():
-        numbers = {name: number(number) for name, number in asdict(value).items()}
+        numbers = {name: number(part) for name, part in asdict(value).items()}
         return {"kind": "kernel", "name": type(value).__name__, "numbers": numbers}
     if isinstance(value, (np.random.Generator, np.random.RandomState)):
         return {"kind": "generator"}

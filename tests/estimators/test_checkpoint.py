@@ -80,6 +80,7 @@ class TestResumes:
         assert seen[0] >= int(share * whole.n_iter_)
         assert_same_bits(model, whole)
 
+    @pytest.mark.slow
     # Five nodes of ten signals: their mean is as good a guess as any.
     @pytest.mark.filterwarnings("ignore:LearnHeat. the mean of each:UserWarning")
     def test_at_every_kind_of_stage(self, signals, path, monkeypatch):

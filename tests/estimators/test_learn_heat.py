@@ -976,7 +976,7 @@ PAPER = {"solver": "paper", "atoms": "raw", "scales": (2.0, 4.0), "learn_scales"
         ({"scales": ()}, "scales must be a sequence of finite numbers >= 0, got"),
         ({"scales": 2.0}, "scales must be a sequence of finite numbers >= 0, got"),
         ({"learn_scales": False}, "scales must be given to be held .learn_scales=False."),
-        ({"learn_scales": False, "n_scales": "auto"}, "learn_scales=False.*must be given"),
+        ({"learn_scales": False, "n_scales": "auto"}, "scales must be given.*learn_scales=False"),
         ({"atoms": "loud"}, "atoms must be one of 'raw', 'unit', got 'loud'"),
         (
             {"solver": "fast"},
@@ -990,7 +990,7 @@ PAPER = {"solver": "paper", "atoms": "raw", "scales": (2.0, 4.0), "learn_scales"
             "init: no edge of the graph is among the candidates",
         ),
         ({"solver": "paper"}, 'atoms must be "raw", and penalty "l1", where solver is "paper"'),
-        ({**PAPER, "penalty": "log"}, 'solver="paper".*and penalty="l1"'),
+        ({**PAPER, "penalty": "log"}, 'must be "raw", and penalty "l1", where solver is "paper"'),
         ({"n_edges": 0}, "n_edges must be an integer >= 1, got 0"),
         ({"n_edges": 2.5}, "n_edges must be an integer >= 1, got 2.5"),
         ({"n_edges": "lots"}, 'n_edges must be a number of edges, or .* as "4N", got .lots'),

@@ -31,7 +31,13 @@ def shared(tmp_path_factory):
     return tmp_path_factory.mktemp("cells")
 
 
-@pytest.mark.parametrize("name", PAPER)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.slow if name.startswith("table") else [])
+        for name in PAPER
+    ],
+)
 def test_runs_at_a_toy_size(name, hasty, shared, tmp_path):
     steps = []
     outcome = EXPERIMENTS[name].run(toy(cache=shared, report=lambda *step: steps.append(step)))

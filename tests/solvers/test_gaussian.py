@@ -149,14 +149,6 @@ class TestStages:
         assert ends[1].spectrum.tau[0] == pytest.approx(0.25, abs=0.12)
         assert 500.0 * (ends[0].value - ends[1].value) > 5.0  # nats, for two parameters more
 
-    def test_refine_goes_on_with_the_same_penalty(self, case):
-        S, fit, likeliest = case
-        sparse = fit.sparse(S, 300, 2.0, likeliest)
-        assert fit.refine(sparse, S).n_iter == 0
-        other = fit.refine(sparse, shrunk(S, 0.05))
-        assert other.point.problem.penalty is sparse.point.problem.penalty
-        assert other.n_iter > 0
-
     def test_ctrl_c_ends_every_stage(self, case):
         S, fit, likeliest = case
 

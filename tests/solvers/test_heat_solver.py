@@ -16,7 +16,7 @@ from heatgraph.models.heat import HeatObjective, Signals
 from heatgraph.models.simplex import ValidSet, project_simplex
 from heatgraph.solvers.checkpoint_protocol import Record
 from heatgraph.solvers.heat import code_signals, solve_heat
-from heatgraph.solvers.palm import solve_paper
+from heatgraph.solvers.palm import PaperOptions, solve_paper
 from heatgraph.solvers.result import Progress, Solution, Status
 from heatgraph.solvers.signal_access import LocalSignals
 
@@ -350,7 +350,7 @@ class TestAgainstThePaper:
             learn_scales=False,
             max_iter=30,
             tol=0.0,
-            H0=ours.H.copy(),
+            options=PaperOptions(first_sources=ours.H.transpose(2, 0, 1)),
         )
         assert theirs.objective[0] == pytest.approx(ours.objective[-1], rel=1e-9)
         assert theirs.objective[-1] == pytest.approx(ours.objective[-1], rel=1e-6)

@@ -193,6 +193,7 @@ DENSE_ONLY: dict[str, Any] = {
     "beta": "auto",
     "init": "uniform",
     "n_bootstrap": 0,
+    "kernel": "heat",
     "cv": None,
     "groups": None,
 }
