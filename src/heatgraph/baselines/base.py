@@ -151,6 +151,7 @@ class GraphMethod(ReportMixin, BaseEstimator):
         return self
 
     def _learn(self, given: FitInput, monitor: Monitor | None) -> Learned:
+        """The weights and how the fit ended; every method has its own."""
         raise NotImplementedError
 
     def _finish(self, given: FitInput) -> None:
