@@ -9,7 +9,12 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 INCLUDE = re.compile(r"```\{literalinclude\} (\S+)\n((?::[^\n]*\n)*)```")
-MADE = {"_build", "generated", "auto_examples"}  # by the build of the documentation
+MADE = {
+    "_build",
+    "generated",
+    "auto_examples",
+    "auto_tutorials",
+}  # by the build of the documentation
 PAGES = [page for page in DOCS.rglob("*.md") if not MADE & set(page.parts)]
 INCLUDED = [(page, *found) for page in PAGES for found in INCLUDE.findall(page.read_text("utf-8"))]
 
@@ -44,7 +49,7 @@ def test_every_page_is_in_a_table_of_contents():
 
 
 def test_examples_are_in_the_gallery_and_named_for_it():
-    examples = list((ROOT / "examples").glob("*.py"))
+    examples = [path for name in ("examples", "tutorials") for path in (ROOT / name).glob("*.py")]
     assert examples
     for path in examples:
         tree = ast.parse(path.read_text("utf-8"))
