@@ -83,7 +83,6 @@ ax.set_title(f"{failed}, as if it had failed")
 ax.legend(frameon=False, ncols=2)
 
 inside = (abs(true - middle) <= width).mean()
-print(
-    f"error {np.sqrt(((true - middle) ** 2).mean()):.2f} K; {inside:.0%} of the hours inside the intervals"
-)
+error = np.sqrt(((true - middle) ** 2).mean())
+print(f"error {error:.2f} K; {inside:.0%} of the hours are inside the intervals")
 print(f"error of the usual course of the day: {np.sqrt((test[failed] ** 2).mean()):.2f} K")

@@ -39,9 +39,8 @@ print(f"where of all pairs {data.adjacency.n_edges / possible:.0%} do")
 titles = data.places["title"]
 surest = model.edge_statistics().sort_values("z", ascending=False).head(5)
 for edge in surest.itertuples():
-    print(
-        f"{titles[edge.source]} - {titles[edge.target]}: {edge.weight:.2f} ± {edge.standard_error:.2f}"
-    )
+    pair = f"{titles[edge.source]} - {titles[edge.target]}"
+    print(f"{pair}: {edge.weight:.2f} ± {edge.standard_error:.2f}")
 
 # %%
 # How unlikely is each hour under the model? The squared Mahalanobis distance is about 29, the
