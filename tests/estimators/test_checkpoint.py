@@ -17,7 +17,7 @@ from heatgraph.datasets import make_graph, make_heat_signals
 from heatgraph.estimators import checkpoint as checkpoints
 from heatgraph.estimators.checkpoint import Checkpoint
 from heatgraph.selection import choose_parameters as penalties
-from heatgraph.solvers.checkpoint_protocol import Record, thick, thin
+from heatgraph.solvers.driver import Record, thick, thin
 from heatgraph.storage import save_model
 
 GIVEN = {"alpha": 0.02, "beta": 0.05, "tol": 1e-5}

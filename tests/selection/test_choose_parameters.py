@@ -26,7 +26,7 @@ from heatgraph.selection.choose_parameters import (
 )
 from heatgraph.selection.folds import Folds, Split, make_folds
 from heatgraph.selection.masked_prediction import HiddenPart
-from heatgraph.solvers.checkpoint_protocol import FORGETFUL
+from heatgraph.solvers.driver import NO_CHECKPOINT
 from heatgraph.solvers.result import Solution, Status
 from heatgraph.solvers.signal_model import PLAIN, SignalModel
 
@@ -154,7 +154,7 @@ class Scripted(_Search):
         folds = Folds([Split(np.arange(4), np.arange(4))] * 2)
         objective = HeatObjective(CandidateEdges.complete(2), 0.0, 0.0, ATOMS["unit"])
         super().__init__(
-            objective, [part] * 2, np.ones(1), grid, folds, "l1", True, 1, None, FORGETFUL, PLAIN
+            objective, [part] * 2, np.ones(1), grid, folds, "l1", True, 1, None, NO_CHECKPOINT, PLAIN
         )
 
     def _try(self, point, before, base):

@@ -14,7 +14,7 @@ from heatgraph.graph.candidates import CandidateEdges
 from heatgraph.models.atoms import ATOMS
 from heatgraph.models.heat import HeatObjective, Signals
 from heatgraph.models.simplex import ValidSet, project_simplex
-from heatgraph.solvers.checkpoint_protocol import Record
+from heatgraph.solvers.driver import Record
 from heatgraph.solvers.heat import code_signals, solve_heat
 from heatgraph.solvers.palm import PaperOptions, solve_paper
 from heatgraph.solvers.result import Progress, Solution, Status
