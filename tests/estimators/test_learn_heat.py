@@ -21,7 +21,6 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from heatgraph import Graph, LearnHeat
 from heatgraph.datasets import make_graph, make_heat_signals
-from heatgraph.estimators import fitting
 from heatgraph.estimators.input_signals import Intake
 from heatgraph.estimators.learn_heat import _merge_scales
 from heatgraph.metrics import edge_scores
@@ -501,20 +500,18 @@ class TestEnds:
         assert np.trace(learned.laplacian_) == pytest.approx(N)
         assert learned.transform(signals).shape == (M, N)
 
-    def test_an_interrupt_of_the_second_start_is_one(self, signals, monkeypatch):
-        calls = []
-        solve = fitting.solve_heat
+    def test_an_interrupt_of_the_second_start_is_one(self, signals):
+        starts = []
 
-        def second_stops(*args, **options):
-            calls.append(args)
-            if len(calls) == 2:
+        def second_stops(step):
+            starts.extend([step] if step.iteration == 0 else [])
+            if len(starts) == 2:
                 raise KeyboardInterrupt
-            return solve(*args, **options)
 
-        monkeypatch.setattr(fitting, "solve_heat", second_stops)
-        learned = LearnHeat(**{**GIVEN, "scales": (1.0,)}).fit(signals)
+        learned = LearnHeat(**{**GIVEN, "scales": (1.0,)}).fit(signals, monitor=second_stops)
         assert learned.status_ == "interrupted"
-        assert len(calls) == 2
+        assert len(starts) == 2
+        assert learned.n_iter_ > 0
 
     def test_an_interrupt_ends_the_search_for_a_number_of_edges(self, signals):
         steps = []

@@ -32,7 +32,7 @@ from heatgraph.solvers.driver import NO_CHECKPOINT, Keeper, Record
 __all__ = ["Checkpoint", "fingerprint", "kept_in"]
 
 FORMAT = "heatgraph.checkpoint"
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 EVERY = 30.0  # seconds between two writes
 DTYPES = "<f8 <i8 <i4 |b1"
 LONGEST = 60  # characters of a parameter that a message quotes

@@ -151,6 +151,9 @@ def run_stage(
     """
     record = keeper.get()
     state = stage.init(start) if record is None else stage.unpack(record)
+    done = None if record is None else stage.terminate(state)
+    if done is not None:
+        return state, done
     resumable = state
 
     def report(state: State) -> None:
