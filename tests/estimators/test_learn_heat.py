@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import warnings
 from copy import copy, deepcopy
+from dataclasses import replace
 from typing import ClassVar
 
 import joblib
@@ -27,7 +28,7 @@ from heatgraph.metrics import edge_scores
 from heatgraph.models.heat import Signals
 from heatgraph.selection.choose_parameters import ALPHAS, BETAS, HIDDEN_SHARE
 from heatgraph.selection.masked_prediction import hide_entries
-from heatgraph.solvers.result import Solution, Status
+from heatgraph.solvers.result import Solution
 
 N, M = 8, 40
 NAMES = tuple("abcdefgh")
@@ -584,10 +585,10 @@ class TestMerging:
 
     def test_sources_of_scales_that_met_add_up(self, signals):
         given = Intake(signals, 2.0, None, signals, node_means=signals.mean(axis=0))
-        H = np.arange(24.0).reshape(3, 4, 2)
-        solution = Solution(np.ones(1), H, np.ones(3), np.ones(1), Status.CONVERGED, 1)
+        H = np.arange(24.0).reshape(2, 3, 4)
+        solution = replace(Solution.start(np.ones(1), np.ones(3)), codes=H.reshape(2, 12))
         sources = given.sources(solution, np.array([1, 0, 1]))
-        assert np.array_equal(sources, 2.0 * np.stack([H[1], H[0] + H[2]]).transpose(2, 0, 1))
+        assert np.array_equal(sources, 2.0 * np.stack([H[:, 1], H[:, 0] + H[:, 2]], axis=1))
 
     def test_the_model_has_one_of_them(self, signals):
         settings = {"alpha": 0.02, "beta": 0.01, "learn_scales": False}

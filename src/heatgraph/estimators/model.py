@@ -60,5 +60,5 @@ class DenseModel:
 
     def synthesis(self, H: Array) -> Array:
         """``sum_s E_s H_s`` (N, M) of sources (S, N, M)."""
-        rows = np.ascontiguousarray(H.transpose(2, 0, 1))
-        return self._dictionary.synthesis(rows.reshape(len(rows), -1)).T
+        S, N, M = H.shape
+        return self._dictionary.synthesis(H.transpose(2, 0, 1).reshape(M, S * N)).T
