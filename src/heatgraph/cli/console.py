@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import glob
-import json
-import math
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -20,6 +18,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from heatgraph.cli.options import option_of
 from heatgraph.errors import ParameterError
+from heatgraph.files import to_json
 
 __all__ = ["Output", "columns", "counted"]
 
@@ -126,19 +125,6 @@ def columns(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
     for row in rows:
         table.add_row(*map(Text, row))
     return table
-
-
-def to_json(summary: Mapping[str, Any]) -> str:
-    """Strict JSON: what is not finite becomes null."""
-    return json.dumps(_finite(summary), indent=2, ensure_ascii=False, allow_nan=False)
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {key: _finite(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_finite(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _left(checkpoint: Path) -> bool:

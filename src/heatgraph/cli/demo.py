@@ -10,7 +10,6 @@ from typing import Annotated, Any
 import numpy as np
 import pandas as pd
 import typer
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
@@ -144,7 +143,6 @@ def write_pictures(
 ) -> None:
     """The learned graph beside the true one, and the sources that were found."""
     figure = Figure(figsize=(8.6, 4.9), layout="constrained")
-    FigureCanvasAgg(figure)
     plot_laplacians([example.graph, model.graph_], ["true", "learned"], figure.subplots(1, 2))
     figure.savefig(folder / "comparison.png", dpi=DPI)
     places = example.graph.coordinates
