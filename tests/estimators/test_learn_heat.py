@@ -110,7 +110,7 @@ skips = pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
 
 @skips
 @no_heat
-@parametrize_with_checks(CHECKED)
+@parametrize_with_checks(CHECKED[:1])
 def test_scikit_learn_accepts_it(estimator, check):
     check(estimator)
 
@@ -118,8 +118,8 @@ def test_scikit_learn_accepts_it(estimator, check):
 @pytest.mark.slow
 @skips
 @no_heat
-@parametrize_with_checks([LearnHeat()])
-def test_scikit_learn_accepts_the_default(estimator, check):
+@parametrize_with_checks([*CHECKED[1:], LearnHeat()])
+def test_scikit_learn_accepts_its_other_forms(estimator, check):
     check(estimator)
 
 
