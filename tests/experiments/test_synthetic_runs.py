@@ -57,7 +57,7 @@ def test_readings_reach_the_graphs():
 @pytest.mark.parametrize("method", PATHS)
 def test_a_path_scores_every_row(method):
     spec = problem(QUICK, "rbf", 0, noisy=False)
-    rows = grid(method, quick=True)
+    rows = grid(method, True, "near")
     result = path(spec, method, rows)
     f = [scores[0] for scores in result["scores"]]
     assert len(f) == len(result["n_edges"]) == len(result["statuses"]) == len(rows)

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
@@ -190,7 +189,6 @@ def _nearer(found: Sequence[Found]) -> list[str]:
 
 def _figure(found: Sequence[Found]) -> Figure:
     figure = Figure(figsize=(8.6, 6.4), layout="constrained")
-    FigureCanvasAgg(figure)
     ax = figure.subplots()
     cases = list(_by_method(found, "paper"))
     for k, (method, label) in enumerate(LABELS.items()):

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import PowerNorm
 from matplotlib.figure import Figure
@@ -38,7 +37,7 @@ from heatgraph.experiments.sweep import sweep
 from heatgraph.graph import Graph
 from heatgraph.models.heat import Signals
 from heatgraph.plotting import plot_map
-from heatgraph.solvers.heat import as_sources, code_signals
+from heatgraph.solvers.engine import code_signals
 
 __all__ = ["run"]
 
@@ -116,7 +115,7 @@ def _curve(parts: Sequence[tuple[Graph, Array]], X: Array) -> Array:
         for k, share in enumerate(SPARSITIES):
             alpha = share * 2.0 * float(X.max())
             h = code_signals(D, Signals.from_missing(signals.T), alpha).h
-            left = signals - D.synthesis(as_sources(h, 1)).T
+            left = signals - D.synthesis(h)
             atoms[k] += np.count_nonzero(h) / n_signals
             error[k] += float(np.sum(left**2)) / energy
     order = np.argsort(atoms)
@@ -224,7 +223,6 @@ def _median_length(graph: Graph) -> float:
 
 def _figure6(data: PlacedSignals, learned: Graph, settings: Settings) -> Figure:
     figure = Figure(figsize=(13.5, 4.5), layout="constrained")
-    FigureCanvasAgg(figure)
     axes = figure.subplots(1, 3)
     strong = learned.cut(n_edges=N_EDGES_SHOWN)
     outlines = country_outlines(settings.data_home)
@@ -252,7 +250,6 @@ def _figure6(data: PlacedSignals, learned: Graph, settings: Settings) -> Figure:
 
 def _figure7(curves: pd.DataFrame) -> Figure:
     figure = Figure(figsize=(6.6, 4.4), layout="constrained")
-    FigureCanvasAgg(figure)
     ax = figure.subplots()
     for k, name in enumerate(curves.columns[1:]):
         ax.semilogy(
@@ -274,7 +271,6 @@ def _figure7(curves: pd.DataFrame) -> Figure:
 def _figure_prediction(predicted: pd.DataFrame) -> Figure:
     """One panel a protocol, the square-root scale, a bar of one standard error each side."""
     figure = Figure(figsize=(12.5, 4.6), layout="constrained")
-    FigureCanvasAgg(figure)
     axes = figure.subplots(1, len(PROTOCOLS), sharex=True, sharey=True)
     titles = {
         "entries": "a fifth of the entries hidden",

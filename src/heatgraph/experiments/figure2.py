@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import TwoSlopeNorm
 from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
@@ -141,7 +140,6 @@ def _panel(
 
 def _figure(true: Graph, panels: Sequence[Panel]) -> Figure:
     figure = Figure(figsize=(14.5, 6.6), layout="constrained")
-    FigureCanvasAgg(figure)
     axes = figure.subplots(2, 1 + len(panels) // 2, squeeze=False)
     # The diagonal is far from the other entries: each sign has half the colours.
     graphs = [true, *(panel.graph for panel in panels)]

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from heatgraph.experiments.base import Outcome, Settings
@@ -142,7 +141,6 @@ def _numbers(table: pd.DataFrame) -> dict[str, Any]:
 
 def _figure(table: pd.DataFrame) -> Figure:
     figure = Figure(figsize=(11.5, 4.6), layout="constrained")
-    FigureCanvasAgg(figure)
     axes = figure.subplots(1, 2)
     labels = ("F-measure of the codes", f"sources among the {N_ATOMS} largest codes")
     for ax, measure, label, most in zip(axes, MEASURES, labels, (1.0, N_ATOMS), strict=True):

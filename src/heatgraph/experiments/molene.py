@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from heatgraph.datasets import country_outlines, great_circle_km
@@ -105,7 +104,6 @@ def _numbers(
 
 def _figure_errors(table: pd.DataFrame, names: tuple[str, ...]) -> Figure:
     figure = Figure(figsize=(8.6, 4.2), layout="constrained")
-    FigureCanvasAgg(figure)
     ax = figure.subplots()
     for k, method in enumerate(METHODS):
         rows = table[table["method"] == method].set_index("treatment").loc[list(names)]
@@ -132,7 +130,6 @@ def _figure_errors(table: pd.DataFrame, names: tuple[str, ...]) -> Figure:
 def _maps(graphs: dict[tuple[str, str], Graph], settings: Settings) -> Figure:
     shown = [key for key in graphs if key[0] in SHOWN]
     figure = Figure(figsize=(10.5, 5.2 * ((len(shown) + 1) // 2)), layout="constrained")
-    FigureCanvasAgg(figure)
     axes = figure.subplots((len(shown) + 1) // 2, 2, squeeze=False).ravel()
     outlines = country_outlines(settings.data_home)
     for ax, (treatment, method) in zip(axes, shown, strict=True):

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
 
@@ -30,7 +29,6 @@ LABEL, ROW = 3.1, 0.55  # width of the labels in columns, height of a row in inc
 def draw_table(lines: Sequence[Line], title: str) -> Figure:
     """Rows grouped by the model of the graph; a cell has mean, deviation, the paper's figure."""
     figure = Figure(figsize=(12.4, 1.5 + ROW * len(lines)), layout="constrained")
-    FigureCanvasAgg(figure)
     ax = figure.subplots()
     ax.set(xlim=(-LABEL, len(SCORES)), ylim=(len(lines) + 0.1, -1.1))
     ax.set_axis_off()
