@@ -39,8 +39,7 @@ print(model.status_, "-", model.graph_)
 print(f"share of the variance of hidden values that is predicted: {model.score_hidden(test):.3f}")
 
 # %%
-# The model was not told where the stations are. Its edges are short all the same: heat has no
-# other way.
+# The model was not told where the stations are. Its edges are short all the same.
 
 places = data.places.loc[known, ["lon", "lat"]].to_numpy()
 apart = great_circle_km(places, places)
