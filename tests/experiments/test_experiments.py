@@ -19,6 +19,7 @@ PAPER = (
     "figure5",
     "long_times",
 )
+SLOW = ("table1", "table2", "algorithm")
 
 
 def toy(**more):
@@ -34,7 +35,7 @@ def shared(tmp_path_factory):
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(name, marks=pytest.mark.slow if name.startswith("table") else [])
+        pytest.param(name, marks=pytest.mark.slow if name in SLOW else [])
         for name in PAPER
     ],
 )
