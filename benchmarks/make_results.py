@@ -33,7 +33,7 @@ HEAT = (
     "heatgraph.estimators.learn_heat",
     "heatgraph.solvers.heat",
     "heatgraph.solvers.lasso",
-    "heatgraph.solvers.log_penalty",
+    "heatgraph.models.penalties",
     "heatgraph.selection.choose_parameters",
 )
 PAPER = (

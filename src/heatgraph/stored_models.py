@@ -22,7 +22,7 @@ from heatgraph.estimators import HeatCovariance, LearnHeat
 from heatgraph.estimators.large_covariance import set_operators
 from heatgraph.kernels.spectral import Power, kernel_of
 from heatgraph.models.atoms import ATOMS
-from heatgraph.solvers.log_penalty import PENALTIES
+from heatgraph.models.penalties import PENALTIES
 
 __all__ = ["KINDS", "Kind"]
 

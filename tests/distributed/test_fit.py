@@ -13,7 +13,7 @@ import pytest
 from heatgraph import LearnHeat
 from heatgraph.distributed import codes, from_dask
 from heatgraph.estimators import checkpoint
-from heatgraph.solvers import signal_access
+from heatgraph.solvers import engine
 from heatgraph.storage import load_model, save_model
 
 da = pytest.importorskip("dask.array")
@@ -38,7 +38,7 @@ def assert_same(there, here, atol=1e-9):
 def small_batches():
     """So that so few signals have several parts."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(signal_access, "BATCH", 4)
+        patched.setattr(engine, "BATCH", 4)
         yield
 
 

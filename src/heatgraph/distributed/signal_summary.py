@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from heatgraph.distributed.parquet import ParquetRows
-from heatgraph.solvers import signal_access
+from heatgraph.solvers import engine
 
 __all__ = ["SignalSummary", "summarise", "summarise_row_group", "total"]
 
@@ -73,7 +73,7 @@ def total(parts: Sequence[SignalSummary]) -> SignalSummary:
 def summarise(rows: Any) -> SignalSummary:
     """The summary of signals (m, N), one batch at a time."""
     X = np.asarray(rows)
-    n_batches = max(1, -(-len(X) // signal_access.BATCH))
+    n_batches = max(1, -(-len(X) // engine.BATCH))
     return total([_of_batch(some) for some in np.array_split(X, n_batches)])
 
 

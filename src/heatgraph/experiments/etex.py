@@ -36,7 +36,7 @@ from heatgraph.experiments.sweep import sweep
 from heatgraph.graph import Graph
 from heatgraph.models.heat import Signals
 from heatgraph.plotting import plot_map
-from heatgraph.solvers.heat import as_sources, code_signals
+from heatgraph.solvers.engine import code_signals
 
 __all__ = ["page", "run"]
 
@@ -183,7 +183,7 @@ def _curve(parts: Sequence[tuple[Graph, Array]], X: Array) -> Array:
         for k, share in enumerate(SPARSITIES):
             alpha = share * 2.0 * float(X.max())
             h = code_signals(D, Signals.from_missing(signals.T), alpha).h
-            left = signals - D.synthesis(as_sources(h, 1)).T
+            left = signals - D.synthesis(h)
             atoms[k] += np.count_nonzero(h) / n_signals
             error[k] += float(np.sum(left**2)) / energy
     order = np.argsort(atoms)

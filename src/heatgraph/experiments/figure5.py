@@ -29,7 +29,7 @@ from heatgraph.metrics import source_scores
 from heatgraph.models.atoms import ATOMS
 from heatgraph.models.heat import HeatObjective, Signals
 from heatgraph.selection.masked_prediction import hide_entries, prediction_errors
-from heatgraph.solvers.heat import code_signals
+from heatgraph.solvers.engine import code_signals
 
 __all__ = ["locate", "run"]
 
