@@ -9,8 +9,8 @@ import pytest
 
 from heatgraph.datasets import make_graph, make_heat_signals
 from heatgraph.distributed import codes, worker_tasks
+from heatgraph.distributed.from_dask import summarise
 from heatgraph.distributed.signal_batches import Chunk, Stream
-from heatgraph.distributed.signal_summary import summarise, total
 from heatgraph.distributed.worker_tasks import Recipe
 from heatgraph.graph import CandidateEdges
 from heatgraph.models.atoms import ATOMS
@@ -147,7 +147,7 @@ def test_facts_do_not_depend_on_the_chunks(rng):
     X = rng.normal(size=(40, 5)) * 10.0 ** rng.integers(-150, 150, (40, 1)).astype(float)
     X[rng.random(X.shape) < 0.2] = np.nan
     whole = summarise(X)
-    parts = total([summarise(X[:7]), summarise(X[7:8]), summarise(X[8:])])
+    parts = summarise(X[:7]) + summarise(X[7:8]) + summarise(X[8:])
     assert (whole.n_signals, whole.top, whole.checksum) == (40, parts.top, parts.checksum)
     assert whole.squares == pytest.approx(parts.squares, rel=1e-12)
     assert np.array_equal(whole.n_observed, parts.n_observed)

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from heatgraph.graph.candidates import CandidateEdges
-from heatgraph.kernels.eigen import DenseHeat
-from heatgraph.kernels.eigen_kernel import DenseKernel, dense_kernel
+from heatgraph.kernels.eigen import DenseHeat, DenseKernel, dense_kernel
 from heatgraph.kernels.spectral import KERNELS, MaternKernel
 from heatgraph.models.atoms import ATOMS
 from heatgraph.models.heat import HeatObjective, Signals

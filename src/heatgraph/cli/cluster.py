@@ -12,7 +12,7 @@ from pathlib import Path
 from heatgraph.cli.console import Output, counted
 from heatgraph.cli.options import TableOptions
 from heatgraph.cli.tables import label_column
-from heatgraph.distributed.local import local_cluster
+from heatgraph.distributed.from_dask import local_cluster
 from heatgraph.distributed.parquet import ParquetSignals, read_parquet
 
 __all__ = ["ClusterTable", "asks_for_cluster", "cluster", "need_dask", "read_parts"]

@@ -92,11 +92,7 @@ def _choose(
     assert p.grid is not None  # for the type checker: asked by the caller
     M = p.signals.n_signals
     some = np.arange(0, M, max(1, M // MOST_SIGNALS))
-    signals = p.signals
-    if not isinstance(signals, Signals):
-        signals = signals.sample(some)
-    elif some.size < M:
-        signals = signals.take(some)
+    signals = p.signals.sample(some)
     rows = signals.X.T
     if signals.observed is not None:
         rows = np.where(signals.observed.T, rows, np.nan)

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from heatgraph.graph.candidates import CandidateEdges
-from heatgraph.kernels.eigen import DenseHeat
-from heatgraph.kernels.eigen_kernel import dense_kernel
+from heatgraph.kernels.eigen import DenseHeat, dense_kernel
 from heatgraph.kernels.spectral import Kernel
 from heatgraph.models.atoms import AtomWeights
 from heatgraph.models.penalties import L1, Penalty
@@ -39,6 +38,10 @@ class Signals:
         """Some of the signals."""
         observed = None if self.observed is None else self.observed[:, which]
         return Signals(np.ascontiguousarray(self.X[:, which]), observed)
+
+    def sample(self, which: NDArray[np.intp]) -> Signals:
+        """Some of the signals in memory, as signals elsewhere have it too."""
+        return self.take(which)
 
     @property
     def n_observed(self) -> NDArray[np.intp]:

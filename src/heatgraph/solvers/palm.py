@@ -20,6 +20,8 @@ CUT = 1e-4  # the weight above which the paper counts an edge
 # Of the natural unit of the curvature in L: within a small factor of what the backtracking settles
 # on; and a floor, so that the constant does not vanish where no step is taken any more.
 FIRST_GUESS, LEAST_GUESS = 1e-2, 1e-6
+ROUNDING = 10.0 * float(np.finfo(float).eps)  # of the energy of X: how well the fit is known
+INVALID = 1e-9  # a weight of the start may be below 0 by this
 
 
 @dataclass(frozen=True, eq=False)
@@ -244,7 +246,7 @@ def step_L(
     Z, G = fit(X, p), gradient_L(X, p)
     # Differs from the paper: the inequality has a slack.  Z is a sum of squares of entries of the
     # size of X, and is known no better than this.
-    rounding = 10.0 * np.finfo(float).eps * float(np.sum(X**2))
+    rounding = ROUNDING * float(np.sum(X**2))
     k = 1
     while True:
         d = gamma * C_2
@@ -387,7 +389,7 @@ def _check(
         ("X", X.ndim == 2 and X.shape[0] == n, f"({n}, n_signals) in shape, got {X.shape}"),
         (
             "L0",
-            w.min() >= -1e-9
+            w.min() >= -INVALID
             and np.isclose(np.trace(L0), n)
             and np.allclose(L0, candidates.laplacian(w)),
             f"a Laplacian of {n} nodes with trace {n} and weights on the candidates only",

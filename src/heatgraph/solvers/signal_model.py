@@ -43,7 +43,7 @@ Array = NDArray[np.float64]
 SETTLED = 1e-9  # relative fall of the objective from one tangent to the next: codes are found
 MOST_TANGENTS = 50  # until then
 LEVEL_TOL = 0.1 * CODING_TOL  # fall of phi that Newton's step promises, relative to the energy
-MAX_STEPS = 50
+MAX_STEPS = 50  # of Newton; a handful is usual, more only without a penalty
 # Shares of diag(n_observed) that are added to C.  Few are enough where supports stay what they
 # are; with 1 the step is that of a quadratic which lies above phi everywhere.
 RIDGES = (1e-6, 1e-3, 1e-1, 1.0)
