@@ -26,12 +26,12 @@ def test_included_code_is_there(page, path, options):
     source = (page.parent / path).read_text("utf-8")
     wanted = dict(re.findall(r":([a-z-]+): \"?(.*?)\"?\n", options))
     if "pyobject" in wanted:
-        defined = {
-            node.name
-            for node in ast.parse(source).body
-            if isinstance(node, ast.FunctionDef | ast.ClassDef)
-        }
-        assert wanted["pyobject"] in defined
+        body = ast.parse(source).body
+        for name in wanted["pyobject"].split("."):
+            kinds = ast.FunctionDef | ast.ClassDef
+            found = [node for node in body if isinstance(node, kinds) and node.name == name]
+            assert found, name
+            body = found[0].body
     else:
         assert wanted["start-at"] in source
 
