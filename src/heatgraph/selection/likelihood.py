@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from heatgraph.models.gaussian import GaussianPoint
 from heatgraph.models.moments import Moments
-from heatgraph.solvers.checkpoint_protocol import FORGETFUL, Keeper, Record
+from heatgraph.solvers.driver import NO_CHECKPOINT, Keeper, Record
 from heatgraph.solvers.gaussian import GaussianFit, GaussianFitter, shrunk
 from heatgraph.solvers.result import Status
 
@@ -179,7 +179,7 @@ def fit_at(
 ) -> GaussianFit:
     """The fit of a shrunk moment at a strength, from the likeliest one."""
     if strength.c == 0.0:
-        return fitter.likeliest(S, likeliest.x)
+        return fitter.from_low_noise(fitter.likeliest(S, likeliest.x))
     sparse = fitter.sparse(S, n_signals, strength.c, likeliest)
     if not strength.relaxed or sparse.status is Status.INTERRUPTED:
         return sparse
@@ -194,7 +194,7 @@ def choose_strength(
     *,
     n_jobs: int = 1,
     report: Report | None = None,
-    keeper: Keeper = FORGETFUL,
+    keeper: Keeper = NO_CHECKPOINT,
 ) -> tuple[Strength, pd.DataFrame, bool]:
     """The strength under which held-out signals are the likeliest, and all that were tried.
 
