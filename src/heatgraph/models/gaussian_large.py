@@ -50,7 +50,7 @@ __all__ = [
 
 Array = NDArray[np.float64]
 
-SERIES_TOL = 1e-6  # relative error of the series of log f and 1 / f
+SERIES_TOL = 1e-6  # relative error of the series of log f, 1 / f and their divided differences
 INFORMATION_TOL = 1e-5  # of the largest factor of the information: left out
 NOISE_FLOOR = 1e-4  # of the mean variance: bounds the condition of C, and so the degree of 1 / f
 SPECTRUM_TERMS = 192  # of the moments that a spectrum is fitted to
@@ -142,6 +142,7 @@ class LargeGaussianHeat:
     n_threads: int = 1
     dtype: DTypeLike = np.float64  # of the probing vectors
     kernel: Kernel = HEAT.kernel
+    series_tol: float = SERIES_TOL
 
     @property
     def candidates(self) -> CandidateEdges:
@@ -221,7 +222,7 @@ class LargePoint:
             values = f(a * (1.0 + x))
             return np.stack([np.log(values), mu / values])
 
-        return degree_for(functions, SERIES_TOL)
+        return degree_for(functions, self.problem.series_tol)
 
     @cached_property
     def lam(self) -> Array:
@@ -248,8 +249,9 @@ class LargePoint:
     def _moments(self) -> tuple[Array, Array, Array]:
         """Chebyshev moments of the probes and of the signals, and the slope in ``w``."""
         problem, terms = self.problem, self._terms
-        traces = quadratic_series(terms.traces, np.ones_like(self.f))
-        forms = quadratic_series(terms.forms, self.f)
+        tol = problem.series_tol
+        traces = quadratic_series(terms.traces, np.ones_like(self.f), tol)
+        forms = quadratic_series(terms.forms, self.f, tol)
         of_probes, slope = self.L.quadratic(problem.probe_blocks, traces, problem.n_threads)
         of_signals, more = problem.signals.quadratic(self.L, forms)
         return of_probes, of_signals, slope + more

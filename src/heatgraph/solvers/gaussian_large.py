@@ -47,6 +47,8 @@ ROUND_ITER = 12  # iterations on the weights in one round: the next round moves 
 PER_SIGNAL = 0.5  # nats per node, over the number of signals: smaller falls are sampling error
 LOOSEST = 0.01  # nats per node: however few the signals are
 VECTORS = 200  # probing vectors, about: their error is then below that of a few hundred signals
+CHOICE_VECTORS = 100  # the same while the noise is chosen: a quarter of the sampling error
+SERIES_TOL = 1e-4  # slopes are then wrong by less than a hundredth of their sampling error
 DISTANCE = 6  # of nodes with the same colour, in edges: if possible, more than this
 WEAK = 0.1  # of the median weight: lighter edges do not count as edges for the colours
 FLAT = 0.05  # of the median information: an edge with less is given this much
@@ -111,7 +113,7 @@ class LargeFitter:
 
     def start(self, w: Array, signals: SignalBlocks) -> tuple[LargeGaussianHeat, Array]:
         """From weights of any unit: the stretch, the sources and the noise that fit best."""
-        problem = self._problem(w, signals)
+        problem = self._problem(w, signals, CHOICE_VECTORS)
         log_v = np.log(signals.mean_variance / self.n_scales)
         ratios = np.log(0.5) * np.arange(self.n_scales - 1, 0, -1)
         noise = np.log(0.1 * signals.mean_variance)
@@ -127,7 +129,7 @@ class LargeFitter:
                 fit = self.minimise(problem, x, start, PREDICT_PENALTY, ROUND_ITER)
                 if fit.status is Status.INTERRUPTED:
                     raise KeyboardInterrupt
-                problem = replace(problem, probes=self._probes(fit.point.w))
+                problem = replace(problem, probes=self._probes(fit.point.w, CHOICE_VECTORS))
                 x, value = fit_spectrum(replace(problem, signals=held_out, rho=0.0), fit.x)
                 start = _stretched_like(start, fit.x, x, problem.n_edges)
                 values.append(value / self.layout.n_nodes)
@@ -164,25 +166,28 @@ class LargeFitter:
         problem = self._problem(x[: self.layout.candidates.n_edges], signals)
         return _Descent(self, problem, x, _information(problem.at(x)), self.max_iter).run()
 
-    def _problem(self, w: Array, signals: SignalBlocks) -> LargeGaussianHeat:
+    def _problem(
+        self, w: Array, signals: SignalBlocks, n_vectors: int = VECTORS
+    ) -> LargeGaussianHeat:
         return LargeGaussianHeat(
             self.layout,
             signals,
-            self._probes(w),
+            self._probes(w, n_vectors),
             self.n_scales,
             self.rho,
             (),
             self.n_threads,
             PRECISION,
             self.kernel,
+            SERIES_TOL,
         )
 
-    def _probes(self, w: Array) -> Probes:
-        """About ``VECTORS``, for the edges that are not weak."""
+    def _probes(self, w: Array, n_vectors: int) -> Probes:
+        """About so many, for the edges that are not weak."""
         positive = w[w > 0.0]
         strong = w * (w > WEAK * np.median(positive)) if positive.size else w
         rng = np.random.default_rng(self.seed)
-        return probing_vectors(self.layout.candidates, strong, DISTANCE, VECTORS, rng)
+        return probing_vectors(self.layout.candidates, strong, DISTANCE, n_vectors, rng)
 
     def minimise(
         self, problem: LargeGaussianHeat, x: Array, start: Array, c: float, max_iter: int
