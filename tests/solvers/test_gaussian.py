@@ -77,6 +77,24 @@ class TestLikeliest:
             random = fit.likeliest(S, x).point.value
             assert 0.5 * (usual - random) < 1e-3  # nats per signal
 
+    # Signals so few that noise and light weights explain them alike: the first start alone ends up
+    # to 0.2 above random ones.
+    @pytest.mark.parametrize(
+        ("family", "M", "seed"), [("ba", 8, 4001), ("rbf", 8, 4002), ("ba", 30, 4000)]
+    )
+    def test_with_few_signals_a_start_with_low_noise_is_not_beaten(self, rng, family, M, seed):
+        N = 20
+        S = shrunk(moment(family, N, M, noise=0.0, seed=seed)[0], 0.1)
+        fit = fitter(N, tol=1e-5)
+        first = fit.likeliest(S, fit.start(S, M))
+        found = fit.from_low_noise(first)
+        assert found.point.value < first.point.value - 0.01
+        for _ in range(10):
+            x = first.x.copy()
+            x[: fit.candidates.n_edges] = rng.exponential(0.1, fit.candidates.n_edges)
+            x[-2:] = rng.uniform(0.0, 3.0), np.log(10.0) * rng.uniform(-5.0, -0.5)
+            assert found.point.value <= fit.likeliest(S, x).point.value + 1e-3
+
     @pytest.mark.parametrize("family", ["er", "ba", "rbf"])
     def test_permuting_the_nodes_permutes_the_weights(self, rng, family):
         S = shrunk(moment(family, 7, 60)[0], 0.01)

@@ -179,7 +179,7 @@ def fit_at(
 ) -> GaussianFit:
     """The fit of a shrunk moment at a strength, from the likeliest one."""
     if strength.c == 0.0:
-        return fitter.likeliest(S, likeliest.x)
+        return fitter.from_low_noise(fitter.likeliest(S, likeliest.x))
     sparse = fitter.sparse(S, n_signals, strength.c, likeliest)
     if not strength.relaxed or sparse.status is Status.INTERRUPTED:
         return sparse

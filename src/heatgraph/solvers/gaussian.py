@@ -36,6 +36,7 @@ START_SHRINKAGE = (1e-3, 0.1)  # of the moment whose logarithm is taken: least, 
 START_NOISE = 0.9  # of the smallest eigenvalue of that moment
 SCALE_RATIO = 0.5  # of one scale to the next larger, at the start
 RESTART_NOISE = 0.1  # of the mean variance: a second start for the noise, from above
+LOW_NOISE = 1e-3  # of the mean variance: a start for the noise from below
 RESTART_RATIO = 0.2  # of one scale to the next larger: a start for scales, once edges are chosen
 FLAT = 1e-8  # of the largest information: an edge with less is given this much
 ROUNDS = 2  # of the penalised fit: with standard errors of the start, and with its own
@@ -109,6 +110,22 @@ class GaussianFitter:
         """Stage 1, from ``x``."""
         return self._minimise(self._problem(S), x)
 
+    def from_low_noise(self, fit: GaussianFit) -> GaussianFit:
+        """The better of a fit and of one that goes on from it with little noise.
+
+        Noise explains what light weights explain too: the likelihood often has two optima, and
+        the start in closed form may lead to the one with more noise.
+        """
+        problem = fit.point.problem
+        low = float(np.log(LOW_NOISE * mean_variance(problem.S)))
+        if fit.status is Status.INTERRUPTED or fit.x[-1] <= low:
+            return fit
+        on_edges = replace(self, candidates=problem.candidates)
+        other = on_edges.likeliest(problem.S, _with_noise(fit.x, low))
+        if other.point.value < fit.point.value - BETTER * len(problem.S):
+            return other
+        return replace(fit, status=other.status) if other.status is Status.INTERRUPTED else fit
+
     def sparse(self, S: Array, n_signals: float, c: float, start: GaussianFit) -> GaussianFit:
         """Stage 2: a weight enters where it is ``c`` standard errors from zero.
 
@@ -149,7 +166,7 @@ class GaussianFitter:
             if fit.status is Status.INTERRUPTED:
                 return replace(best, status=Status.INTERRUPTED)
         assert best is not None
-        return best
+        return self.from_low_noise(best)
 
     def observed(self, problem: ObservedHeat, fit: GaussianFit) -> tuple[GaussianFit, Array]:
         """Go on from a fit with the likelihood of what was observed; the level, too."""
