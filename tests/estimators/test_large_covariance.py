@@ -182,7 +182,6 @@ def test_an_interrupted_search_leaves_a_model(data):
     ("parameters", "named"),
     [
         ({"solver": "fast"}, "solver"),
-        ({"candidates": "all"}, "candidates"),
         ({"n_scales": 0}, "n_scales"),
         ({"kernel": "cubic"}, "kernel"),
         ({"shrinkage": 0.3}, "shrinkage"),
@@ -202,6 +201,12 @@ def test_what_a_fitted_model_does_not_do_is_refused_by_name(data, model):
         model.partial_fit(data[1])
     with pytest.raises(ValueError, match="NaN"):
         model.score(np.where(data[2] > 1.0, np.nan, data[2]))
+
+
+def test_all_pairs_are_looked_at_where_that_is_asked_for(data, model):
+    every = HeatCovariance(solver="sparse", candidates="all").fit(data[1])
+    assert every.status_ == Status.CERTIFIED
+    assert edge_scores(model.graph_, every.graph_).f_measure > 0.97
 
 
 def test_given_candidates_are_all_that_is_learned_on(data):
