@@ -34,7 +34,7 @@ def lowest_versions() -> list[str]:
 
 def run_tests(session: nox.Session) -> None:
     """Run the default tests, in as many processes as there are cores."""
-    session.run("python", "-m", "pytest", "-n", "auto", *session.posargs)
+    session.run("python", "-m", "pytest", "-n", "auto", "--dist", "loadfile", *session.posargs)
 
 
 @nox.session(python=PYTHONS)

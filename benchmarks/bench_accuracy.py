@@ -21,14 +21,12 @@ from numpy.typing import NDArray
 from heatgraph import Graph, LearnHeat
 from heatgraph.datasets import make_graph, make_heat_signals
 from heatgraph.estimators.model import DenseModel
-from heatgraph.experiments.paper import TABLES
-from heatgraph.experiments.paper_settings import ALPHAS, BETAS
+from heatgraph.experiments.paper_settings import ALPHAS, BETAS, TABLES
 from heatgraph.experiments.synthetic_problems import CUT, MODELS, Problem
 from heatgraph.experiments.synthetic_runs import as_graph, heat_path
 from heatgraph.metrics import best_cut, edge_scores
 from heatgraph.models.heat import Signals
 from heatgraph.selection.cut import mixture_cut, otsu, typical_cut
-from heatgraph.solvers.heat import as_sources
 
 Array = NDArray[np.float64]
 
@@ -122,7 +120,7 @@ def filled_by_truth(kind: str, noise: str, seed: int) -> float:
     signals = Signals.from_missing(np.ascontiguousarray(gaps.T))
     errors = []
     for alpha in (0.3, 0.1, 0.03, 0.01, 3e-3, 1e-3, 3e-4):
-        filled = model.synthesis(as_sources(model.code(signals, alpha).h, 2)).T
+        filled = model.predict(signals, alpha).T
         errors.append(np.sum((filled - X)[hidden] ** 2))
     return float(min(errors) / np.sum((means - X)[hidden] ** 2))
 

@@ -108,7 +108,7 @@ def measure(kind: str, n_workers: int, n_nodes: int, n_signals: int, limit: int)
     """One measurement, in this process."""
     import dask.array as da
 
-    from heatgraph.distributed.local import local_cluster
+    from heatgraph.distributed.from_dask import local_cluster
     from heatgraph.distributed.parquet import read_parquet
 
     steps = {"large": 3, "speed": 11}.get(kind, 6)

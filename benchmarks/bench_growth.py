@@ -17,7 +17,9 @@ from heatgraph.datasets import make_graph, make_heat_signals
 from heatgraph.graph import CandidateEdges
 from heatgraph.models.atoms import ATOMS
 from heatgraph.models.heat import HeatObjective, Signals
+from heatgraph.solvers.engine import LocalEngine
 from heatgraph.solvers.heat import solve_heat
+from heatgraph.solvers.result import Solution
 from heatgraph.solvers.threads import bounded_blas
 
 USUAL = {"N": 100, "M": 1000, "S": 2, "E": 4950}
@@ -52,16 +54,14 @@ def step_cost(N: int, M: int, S: int, E: int) -> Cost:
     w = 0.9 * truth * (f.total / truth.sum()) + 0.1 * f.total / candidates.n_edges
     marks: list[float] = []
     fit = solve_heat(
-        f,
-        Signals(np.ascontiguousarray(X.T)),
-        w,
-        np.geomspace(2.5, 4.0, S) if S > 1 else np.array([3.0]),
+        LocalEngine(f, Signals(np.ascontiguousarray(X.T))),
+        Solution.start(w, np.geomspace(2.5, 4.0, S) if S > 1 else np.array([3.0])),
         learn_scales=True,
         max_iter=3 + STEPS,
         tol=0.0,
         monitor=lambda step: marks.append(time.process_time()),
     )
-    return Cost(float(np.median(np.diff(marks)[3:])), float(np.count_nonzero(fit.H) / M))
+    return Cost(float(np.median(np.diff(marks)[3:])), float(np.count_nonzero(fit.codes) / M))
 
 
 def draw(path: str, found: dict[str, list[tuple[int, Cost]]]) -> None:

@@ -19,6 +19,7 @@ from heatgraph.datasets import make_graph, make_heat_signals
 from heatgraph.graph import CandidateEdges
 from heatgraph.models.atoms import ATOMS
 from heatgraph.models.heat import HeatObjective, Signals
+from heatgraph.solvers.engine import LocalEngine
 from heatgraph.solvers.heat import solve_heat
 from heatgraph.solvers.palm import solve_paper
 from heatgraph.solvers.result import Progress, Solution
@@ -56,10 +57,8 @@ def reach(objective: HeatObjective, X: Array, w: Array, target: float) -> Soluti
             raise KeyboardInterrupt
 
     return solve_heat(
-        objective,
-        Signals(X),
-        w,
-        TAU,
+        LocalEngine(objective, Signals(X)),
+        Solution.start(w, TAU),
         learn_scales=False,
         max_iter=1000,
         tol=0.0,
@@ -100,19 +99,19 @@ def against_the_paper() -> None:
         )
 
 
-def unavoidable(objective: HeatObjective, X: Array, w: Array, H: Array) -> float:
+def unavoidable(objective: HeatObjective, X: Array, w: Array, h: Array) -> float:
     """Bare time of one eigendecomposition and the products that one evaluation needs."""
     L = objective.candidates.laplacian(w)
     U = np.ascontiguousarray(np.linalg.eigh(L)[1])
-    S = len(H)
+    S = TAU.size
 
     def products() -> None:
         for _ in range(S * (S + 1) // 2):  # the blocks of the Gram matrix
             U @ U.T
-        Xhat = U.T @ X
-        U @ np.hstack([Xhat] * S)  # correlations with the atoms
-        Hhat = U.T @ H
-        Xhat @ Hhat.transpose(0, 2, 1)  # the moments
+        Xhat = X.T @ U
+        np.vstack([Xhat] * S) @ U.T  # correlations with the atoms
+        modes = (h.reshape(-1, len(U)) @ U).reshape(-1, S, len(U))
+        Xhat.T @ modes.transpose(1, 0, 2)  # the moments
         U @ L @ U.T  # the gradient out of the eigenbasis
 
     return best_time(lambda: np.linalg.eigh(L)) + best_time(products)
@@ -133,10 +132,8 @@ def against_the_algebra() -> None:
                 stamps.append(time.process_time())
 
             end = solve_heat(
-                objective,
-                Signals(X),
-                w,
-                TAU,
+                LocalEngine(objective, Signals(X)),
+                Solution.start(w, TAU),
                 learn_scales=False,
                 max_iter=15,
                 tol=0.0,
@@ -144,7 +141,7 @@ def against_the_algebra() -> None:
             )
             fits.append(np.diff(stamps)[5:])
         step = float(np.median(np.min(fits, axis=0)))
-        bare = unavoidable(objective, X, end.w, end.H)
+        bare = unavoidable(objective, X, end.w, end.codes)
         print(
             f"{n:>5} {step * 1e3:>9.1f} ms {bare * 1e3:>9.1f} ms {step / bare:>6.2f}   "
             f"{end.objective[-1]:.4f}, {end.residual:.1e}"

@@ -33,7 +33,7 @@ HEAT = (
     "heatgraph.estimators.learn_heat",
     "heatgraph.solvers.heat",
     "heatgraph.solvers.lasso",
-    "heatgraph.solvers.log_penalty",
+    "heatgraph.models.penalties",
     "heatgraph.selection.choose_parameters",
 )
 PAPER = (
@@ -88,7 +88,7 @@ SOURCES = {
         ("uber",), (*HEAT, "heatgraph.experiments.uber", "heatgraph.experiments.uber_fits")
     ),
     "molene": Source(
-        ("molene",), (*HEAT, "heatgraph.experiments.molene", "heatgraph.experiments.molene_fits")
+        ("molene",), (*HEAT, "heatgraph.experiments.molene", "heatgraph.experiments.molene")
     ),
 }
 

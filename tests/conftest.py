@@ -22,15 +22,15 @@ settings.load_profile("heatgraph")
 
 @pytest.fixture(scope="session")
 def demo_folder(tmp_path_factory):
-    """What ``heatgraph demo`` leaves; its summary as printed is in ``printed.json`` beside it."""
+    """What ``heatgraph demo`` leaves; what it prints is in ``printed.txt`` beside it."""
     from typer.testing import CliRunner
 
     from heatgraph.cli.app import app
 
     folder = tmp_path_factory.mktemp("demo") / "out"
-    done = CliRunner().invoke(app, ["demo", "--output", str(folder), "--json"])
+    done = CliRunner().invoke(app, ["demo", "--output", str(folder)])
     assert done.exit_code == 0, done.stderr
-    (folder.parent / "printed.json").write_text(done.stdout, encoding="utf-8")
+    (folder.parent / "printed.txt").write_text(done.stdout, encoding="utf-8")
     return folder
 
 

@@ -97,7 +97,7 @@ def test_the_same_bits_in_another_process():
 import hashlib, numpy as np
 from heatgraph import LearnHeat
 from heatgraph.datasets import make_graph, make_heat_signals
-X, _ = make_heat_signals(make_graph("er", 20, 0), (2.5, 4), 100, noise_std=0.02, random_state=0)
+X, _ = make_heat_signals(make_graph("er", 10, 0), (2.5, 4), 40, noise_std=0.02, random_state=0)
 holes = np.where(np.random.default_rng(0).random(X.shape) < 0.2, np.nan, X)
 for data in (X, holes):
     model = LearnHeat(alpha=0.1, beta=0.05).fit(data)

@@ -19,7 +19,15 @@ from numpy.typing import NDArray
 
 from heatgraph.disk import write_atomically, write_folder
 
-__all__ = ["read_array", "read_arrays", "write_arrays", "write_atomically", "write_folder"]
+__all__ = [
+    "plain",
+    "read_array",
+    "read_arrays",
+    "to_json",
+    "write_arrays",
+    "write_atomically",
+    "write_folder",
+]
 
 # The dtypes and the number of dimensions that a field of a file may have.
 Fields = Mapping[str, tuple[str, int]]
@@ -212,3 +220,32 @@ def read_array(file: IO[bytes], size: int, name: str) -> NDArray[Any]:
         )
     data = file.read()
     return np.frombuffer(data, dtype=dtype).reshape(shape, order="F" if fortran else "C")
+
+
+def to_json(value: Any) -> str:
+    """Strict JSON: what is not finite becomes null, arrays become lists.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> print(to_json({"a": np.float64("nan"), "b": np.arange(2)}))
+    {
+      "a": null,
+      "b": [
+        0,
+        1
+      ]
+    }
+    """
+    return json.dumps(plain(value), indent=2, ensure_ascii=False, allow_nan=False)
+
+
+def plain(value: Any) -> Any:
+    """Turn a value into what strict JSON can hold."""
+    if isinstance(value, (np.ndarray, np.generic)):
+        value = value.tolist()
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -22,7 +22,7 @@ from heatgraph.estimators import HeatCovariance, LearnHeat
 from heatgraph.estimators.large_covariance import set_operators
 from heatgraph.kernels.spectral import Power, kernel_of
 from heatgraph.models.atoms import ATOMS
-from heatgraph.solvers.log_penalty import PENALTIES
+from heatgraph.models.penalties import PENALTIES
 
 __all__ = ["KINDS", "Kind"]
 
@@ -95,124 +95,72 @@ def _check_heat_covariance(model: Any) -> None:
         raise ValueError("its covariance is not that of its graph")
 
 
-# The kernels that a file may name, by class: an object of a user's own class is not stored.
+# What every estimator has: a Laplacian, its graphs, and how the fit ended.
+ARRAYS = {"laplacian_": "NN", "objective_": "T"}
+NUMBERS = {"residual_": float, "n_iter_": int}
+GAUSSIAN = {"precision_": "NN", "location_": "N", "node_means_": "N"}
 
-GAUSSIAN = {
-    "laplacian_": "NN",
-    "precision_": "NN",
-    "location_": "N",
-    "node_means_": "N",
-    "objective_": "T",
-}
+
+def _kind(
+    estimator: type[Any],
+    arrays: Mapping[str, str],
+    numbers: tuple[str, ...] = (),
+    check: Callable[[Any], None] = _check_laplacian,
+    **more: Any,
+) -> Kind:
+    """What an estimator has besides that; ``numbers`` are the names of its floats."""
+    return Kind(
+        estimator,
+        ("graph_", "weights_"),
+        {**ARRAYS, **arrays},
+        {**NUMBERS, **dict.fromkeys(numbers, float), **more.pop("others", {})},
+        check,
+        **more,
+    )
+
+
 KINDS = {
-    "HeatCovariance": Kind(
-        HeatCovariance,
-        graphs=("graph_", "weights_"),
-        arrays={
-            "laplacian_": "NN",
-            "covariance_": "NN",
-            "precision_": "NN",
-            "second_moment_": "NN",
-            "location_": "N",
-            "node_means_": "N",
-            "scales_": "S",
-            "source_variances_": "S",
-            "objective_": "T",
-        },
-        numbers={
-            "residual_": float,
-            "n_iter_": int,
-            "noise_variance_": float,
-            "shrinkage_": float,
-            "penalty_": float,
-            "relaxed_": bool,
-            "cut_": float,
-            "n_signals_": float,
-            "n_effective_": float,
-        },
-        check=_check_heat_covariance,
-        compared=True,
-        tables=("selection_", "edge_table_"),
-    ),
-    "LearnHeat": Kind(
-        LearnHeat,
-        graphs=("graph_", "weights_"),
-        arrays={
-            "laplacian_": "NN",
-            "scales_": "S",
-            "sources_": "MSN",
-            "location_": "N",
-            "node_means_": "N",
-            "objective_": "T",
-        },
-        numbers={
-            "residual_": float,
-            "n_iter_": int,
-            "alpha_": float,
-            "beta_": float,
-            "predicting_alpha_": float,
-            "cut_": float,
-        },
-        check=_check_learn_heat,
-        compared=True,
-        tables=("selection_", "stretches_"),
-        added={"location_": "", "node_means_": "location_"},
-    ),
-    "SmoothGraph": Kind(
-        SmoothGraph,
-        graphs=("graph_", "weights_"),
-        arrays={"laplacian_": "NN", "node_means_": "N", "objective_": "T"},
-        numbers={"residual_": float, "n_iter_": int, "beta_": float},
-        check=_check_smooth_graph,
-        added={"node_means_": ""},
-    ),
-    "SpectralTemplates": Kind(
-        SpectralTemplates,
-        graphs=("graph_", "weights_"),
-        arrays={"laplacian_": "NN", "eigenvectors_": "NN", "objective_": "T"},
-        numbers={"residual_": float, "n_iter_": int, "penalty_": float, "eps_": float},
-        check=_check_laplacian,
-    ),
-    "GraphicalLassoGraph": Kind(
-        GraphicalLassoGraph,
-        graphs=("graph_", "weights_"),
-        arrays=GAUSSIAN,
-        numbers={"residual_": float, "n_iter_": int, "alpha_": float},
-        check=_check_laplacian,
-        added={"node_means_": "location_"},
-    ),
-    "GeneralizedLaplacian": Kind(
-        GeneralizedLaplacian,
-        graphs=("graph_", "weights_"),
-        arrays=GAUSSIAN,
-        numbers={"residual_": float, "n_iter_": int},
-        check=_check_laplacian,
-    ),
-    "LakeTenenbaum": Kind(
-        LakeTenenbaum,
-        graphs=("graph_", "weights_"),
-        arrays=GAUSSIAN,
-        numbers={"residual_": float, "n_iter_": int, "beta_": float, "variance_": float},
-        check=_check_laplacian,
-    ),
-    "HeatFilter": Kind(
-        HeatFilter,
-        graphs=("graph_", "weights_"),
-        arrays={**GAUSSIAN, "scales_": "S"},
-        numbers={"residual_": float, "n_iter_": int, "variance_": float, "cut_": float},
-        check=_check_laplacian,
-    ),
-    "DiffusionPolytope": Kind(
-        DiffusionPolytope,
-        graphs=("graph_", "weights_"),
-        arrays={
-            "laplacian_": "NN",
-            "diffusion_": "NN",
-            "eigenvectors_": "NN",
-            "eigenvalues_": "N",
-            "objective_": "T",
-        },
-        numbers={"residual_": float, "n_iter_": int},
-        check=_check_laplacian,
-    ),
+    kind.estimator.__name__: kind
+    for kind in (
+        _kind(
+            HeatCovariance,
+            {
+                **GAUSSIAN,
+                "covariance_": "NN",
+                "second_moment_": "NN",
+                "scales_": "S",
+                "source_variances_": "S",
+            },
+            ("noise_variance_", "shrinkage_", "penalty_", "cut_", "n_signals_", "n_effective_"),
+            _check_heat_covariance,
+            others={"relaxed_": bool},
+            compared=True,
+            tables=("selection_", "edge_table_"),
+        ),
+        _kind(
+            LearnHeat,
+            {"scales_": "S", "sources_": "MSN", "location_": "N", "node_means_": "N"},
+            ("alpha_", "beta_", "predicting_alpha_", "cut_"),
+            _check_learn_heat,
+            compared=True,
+            tables=("selection_", "stretches_"),
+            added={"location_": "", "node_means_": "location_"},
+        ),
+        _kind(
+            SmoothGraph,
+            {"node_means_": "N"},
+            ("beta_",),
+            _check_smooth_graph,
+            added={"node_means_": ""},
+        ),
+        _kind(SpectralTemplates, {"eigenvectors_": "NN"}, ("penalty_", "eps_")),
+        _kind(GraphicalLassoGraph, GAUSSIAN, ("alpha_",), added={"node_means_": "location_"}),
+        _kind(GeneralizedLaplacian, GAUSSIAN),
+        _kind(LakeTenenbaum, GAUSSIAN, ("beta_", "variance_")),
+        _kind(HeatFilter, {**GAUSSIAN, "scales_": "S"}, ("variance_", "cut_")),
+        _kind(
+            DiffusionPolytope,
+            {"diffusion_": "NN", "eigenvectors_": "NN", "eigenvalues_": "N"},
+        ),
+    )
 }

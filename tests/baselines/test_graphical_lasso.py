@@ -24,8 +24,16 @@ def signals():
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
 @pytest.mark.filterwarnings("ignore:GraphicalLassoGraph")
-@parametrize_with_checks([GraphicalLassoGraph(), GraphicalLassoGraph(alpha=0.1)])
+@parametrize_with_checks([GraphicalLassoGraph(alpha=0.1)])
 def test_scikit_learn_accepts_it(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
+@pytest.mark.filterwarnings("ignore:GraphicalLassoGraph")
+@parametrize_with_checks([GraphicalLassoGraph()])
+def test_scikit_learn_accepts_its_other_forms(estimator, check):
     check(estimator)
 
 

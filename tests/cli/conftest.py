@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pandas as pd
 import pytest
+from matplotlib.figure import Figure
 from typer.testing import CliRunner
 
 from heatgraph.cli.app import app
@@ -35,6 +38,15 @@ def _refused(*arguments):
     (line,) = done.stderr.strip().splitlines()
     assert line.startswith("heatgraph: error: ")
     return line
+
+
+@pytest.fixture(autouse=True)
+def blank_pictures(monkeypatch):
+    """Save files without a picture, which takes longer to draw than all else that a command does.
+
+    What is made once for all tests, `learned` and the demo, has its pictures.
+    """
+    monkeypatch.setattr(Figure, "savefig", lambda self, path, **how: Path(path).touch())
 
 
 @pytest.fixture(scope="session")

@@ -18,9 +18,11 @@ CHOICE = {"selection.csv", "selection.png"}
 
 @pytest.fixture
 def quick(monkeypatch):
-    """A sparse model whose penalties are given: to choose them takes seconds."""
+    """Models whose parameters are given: to choose them takes seconds."""
     sparse = partial(LearnHeat, n_scales=1, alpha=0.05, beta=0.05)
+    gaussian = partial(HeatCovariance, shrinkage=0.01, penalty=1.0)
     monkeypatch.setitem(choosing.MODELS, "sparse", sparse)
+    monkeypatch.setitem(choosing.MODELS, "gaussian", gaussian)
 
 
 @pytest.fixture(scope="module")

@@ -134,8 +134,8 @@ def test_geometric_of_a_few_nodes(n):
 
 def test_geometric_of_many_nodes_is_quick():
     start = time.process_time()
-    graph = make_graph("geometric", 100_000, random_state=0)
-    assert time.process_time() - start < 15.0
+    graph = make_graph("geometric", 20_000, random_state=0)
+    assert time.process_time() - start < 5.0
     assert graph.n_components() == 1
     assert 2 * graph.n_edges / graph.n_nodes == pytest.approx(8.0, abs=0.2)
 

@@ -9,7 +9,7 @@ import pytest
 from heatgraph import LearnHeat
 from heatgraph.distributed import codes, from_dask, parquet
 from heatgraph.distributed.parquet import read_parquet
-from heatgraph.solvers import signal_access
+from heatgraph.solvers import engine
 
 pytest.importorskip("pyarrow")
 
@@ -83,7 +83,7 @@ def test_refuses_no_file_and_no_parquet(tmp_path):
 
 @pytest.mark.parametrize("fits", [True, False])
 def test_a_fit_is_that_of_the_same_signals_in_memory(client, signals, tmp_path, monkeypatch, fits):
-    monkeypatch.setattr(signal_access, "BATCH", 4)
+    monkeypatch.setattr(engine, "BATCH", 4)
     monkeypatch.setattr(parquet, "ROWS_AT_ONCE", 3)
     monkeypatch.setattr(from_dask, "_fits", lambda size, limits: fits)
     frame = pd.DataFrame(signals, columns=list("abcdef")).where(lambda x: x != signals[3, 3])

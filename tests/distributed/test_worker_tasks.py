@@ -9,17 +9,20 @@ import pytest
 
 from heatgraph.datasets import make_graph, make_heat_signals
 from heatgraph.distributed import codes, worker_tasks
+from heatgraph.distributed.from_dask import summarise
 from heatgraph.distributed.signal_batches import Chunk, Stream
-from heatgraph.distributed.signal_summary import summarise, total
 from heatgraph.distributed.worker_tasks import Recipe
 from heatgraph.graph import CandidateEdges
 from heatgraph.models.atoms import ATOMS
 from heatgraph.models.heat import HeatObjective, Signals
-from heatgraph.solvers import signal_access
-from heatgraph.solvers.signal_access import LocalSignals
+from heatgraph.models.penalties import PENALTIES
+from heatgraph.solvers import engine
+from heatgraph.solvers.engine import LocalEngine
 
 N, M = 6, 23
-OBJECTIVE = HeatObjective(CandidateEdges.complete(N), 0.05, 0.1, ATOMS["unit"])
+OBJECTIVE = HeatObjective(
+    CandidateEdges.complete(N), 0.05, 0.1, ATOMS["unit"], penalty=PENALTIES["log"]
+)
 
 
 @pytest.fixture(scope="module", params=["complete", "missing"])
@@ -32,7 +35,7 @@ def signals(request):
 
 @pytest.fixture(autouse=True)
 def small_batches(monkeypatch):
-    monkeypatch.setattr(signal_access, "BATCH", 4)
+    monkeypatch.setattr(engine, "BATCH", 4)
     yield
     worker_tasks.forget("test")
 
@@ -40,7 +43,7 @@ def small_batches(monkeypatch):
 def recipe(number, seed=0, alpha=0.05):
     w = np.random.default_rng(seed).uniform(0.5, 1.5, OBJECTIVE.candidates.n_edges)
     D = OBJECTIVE.dictionary(w * OBJECTIVE.total / w.sum(), np.array([1.0, 3.0]))
-    return Recipe(number, HeatObjective(OBJECTIVE.candidates, alpha, 0.0, ATOMS["unit"]), D)
+    return Recipe(number, replace(OBJECTIVE, alpha=alpha, beta=0.0), D)
 
 
 KEY = ("test", 0)
@@ -70,16 +73,17 @@ def test_sums_are_those_of_the_signals_in_memory(signals, kind, kind_of_source):
         "several times": np.random.default_rng(2).integers(0, 4, M).astype(np.uint8),
     }[kind]
     whole = signals if counts is None else signals.take(np.repeat(np.arange(M), counts))
-    local, one, two = LocalSignals(whole), recipe(1), recipe(2, seed=1)
-    codes, moments = local.code(one.objective, one.D, local.silence(2 * N), None)
+    one, two = recipe(1), recipe(2, seed=1)
+    local = LocalEngine(one.objective, whole)
+    codes, moments = local.code(one.D, local.zero_codes(2 * N), None)
     source = signals if kind_of_source == "held" else streamed(signals)
     given = source, counts, KEY
     assert_close(worker_tasks.code_part(*given, [one], None, [1]).value, moments)
-    discount, above = local.discount(one.D, codes, 0.05)
+    slopes, above = one.objective.tangent(one.D, codes)
     assert worker_tasks.above_part(*given, [one], [1]).value == pytest.approx(above, rel=1e-12)
-    _, following = local.code(two.objective, two.D, codes, discount)
+    _, following = local.code(two.D, codes, slopes)
     assert_close(worker_tasks.code_part(*given, [two, one], 1, [1, 2]).value, following)
-    expected = local.moments(one.objective, one.D, codes)
+    expected = one.objective.moments(one.D, whole, codes, slopes)
     assert_close(worker_tasks.moments_of_part(*given, [one], [1, 2]).value, expected)
     gram = whole.X @ whole.X.T
     np.testing.assert_allclose(worker_tasks.gram_of_part(*given).value, gram, atol=1e-12)
@@ -143,7 +147,7 @@ def test_facts_do_not_depend_on_the_chunks(rng):
     X = rng.normal(size=(40, 5)) * 10.0 ** rng.integers(-150, 150, (40, 1)).astype(float)
     X[rng.random(X.shape) < 0.2] = np.nan
     whole = summarise(X)
-    parts = total([summarise(X[:7]), summarise(X[7:8]), summarise(X[8:])])
+    parts = summarise(X[:7]) + summarise(X[7:8]) + summarise(X[8:])
     assert (whole.n_signals, whole.top, whole.checksum) == (40, parts.top, parts.checksum)
     assert whole.squares == pytest.approx(parts.squares, rel=1e-12)
     assert np.array_equal(whole.n_observed, parts.n_observed)
@@ -164,10 +168,11 @@ def test_some_signals_of_a_part(signals, rng, missing):
 
 
 def test_the_sums_of_the_parts_add_up_to_those_of_the_whole(signals):
-    one, two, local = recipe(1), recipe(2, seed=1), LocalSignals(signals)
-    found, first = local.code(one.objective, one.D, local.silence(2 * N), None)
-    discount, above = local.discount(one.D, found, 0.05)
-    _, second = local.code(two.objective, two.D, found, discount)
+    one, two = recipe(1), recipe(2, seed=1)
+    local = LocalEngine(one.objective, signals)
+    found, first = local.code(one.D, local.zero_codes(2 * N), None)
+    slopes, above = one.objective.tangent(one.D, found)
+    _, second = local.code(two.D, found, slopes)
     pieces = [signals.take(slice(a, b)) for a, b in [(0, 5), (5, 16), (16, M)]]
     for recipes, start, expected in (([one], None, first), ([two, one], 1, second)):
         sums = [

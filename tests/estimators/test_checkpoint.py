@@ -17,7 +17,9 @@ from heatgraph.datasets import make_graph, make_heat_signals
 from heatgraph.estimators import checkpoint as checkpoints
 from heatgraph.estimators.checkpoint import Checkpoint
 from heatgraph.selection import choose_parameters as penalties
-from heatgraph.solvers.checkpoint_protocol import Record, thick, thin
+from heatgraph.solvers.driver import Record
+from heatgraph.solvers.engine import to_dense, to_sparse
+from heatgraph.solvers.heat import STEPS_PER_TANGENT
 from heatgraph.storage import save_model
 
 GIVEN = {"alpha": 0.02, "beta": 0.05, "tol": 1e-5}
@@ -70,14 +72,15 @@ def whole(signals):
 
 
 class TestResumes:
-    @pytest.mark.parametrize("share", [0.0, 0.02, 0.3, 0.6, 0.95])
+    @pytest.mark.parametrize("share", [0.02, 0.6])
     def test_with_the_same_bits(self, signals, whole, path, share):
         model = LearnHeat(**GIVEN, checkpoint=path)
         with pytest.raises(Killed):
             model.fit(signals, monitor=killed_at(int(share * whole.n_iter_)))
         seen = []
         model.fit(signals, monitor=lambda step: seen.append(step.iteration))
-        assert seen[0] >= int(share * whole.n_iter_)
+        # At most the steps on one tangent are taken again.
+        assert seen[0] > int(share * whole.n_iter_) - STEPS_PER_TANGENT
         assert_same_bits(model, whole)
 
     @pytest.mark.slow
@@ -115,9 +118,13 @@ class TestResumes:
         assert killed > 3
         assert_same_bits(model, whole)
 
-    @pytest.mark.parametrize("dying", [5, 16])  # on the way to alpha, and to the scales
+    @pytest.mark.parametrize(
+        "dying",
+        [pytest.param(5, id="alpha", marks=pytest.mark.slow), pytest.param(16, id="scales")],
+    )
     def test_the_choice_of_parameters_by_finished_points(self, signals, path, monkeypatch, dying):
-        settings = {"beta": 0.05, "n_scales": 1, "tol": 1e-3}
+        settings = {"beta": 0.05, "n_scales": 1, "tol": 1e-2}
+        signals = signals[:20]
         fit, calls = penalties._fit_part, []
 
         def one_dies(*args):
@@ -160,14 +167,13 @@ class TestResumes:
             LearnHeat(**GIVEN, checkpoint=path).fit(X, monitor=killed_at(40))
         assert_same_bits(LearnHeat(**GIVEN, checkpoint=path, n_jobs=2).fit(X), whole)
 
-    @pytest.mark.parametrize("step", [0, 10, 40])
-    def test_with_a_level_and_positive_sources(self, signals, path, step):
+    def test_with_a_level_and_positive_sources(self, signals, path):
         settings = {**GIVEN, "tol": 1e-4, "fit_intercept": True, "positive": True}
-        X = signals + np.linspace(-1.0, 1.0, signals.shape[1])
+        X = signals[:20] + np.linspace(-1.0, 1.0, signals.shape[1])
         whole = LearnHeat(**settings).fit(X)
         model = LearnHeat(**settings, checkpoint=path)
         with pytest.raises(Killed):
-            model.fit(X, monitor=killed_at(step))
+            model.fit(X, monitor=killed_at(10))
         for _ in range(2):  # the second time from what is done
             model.fit(X)
             assert_same_bits(model, whole)
@@ -311,9 +317,9 @@ def test_a_checkpoint_that_another_replaced_is_left_to_it(path):
 def test_codes_come_back_bit_for_bit(rng):
     codes = np.where(rng.random((7, 9)) < 0.3, rng.normal(size=(7, 9)), 0.0)
     codes[0, 0], codes[1, 1] = -0.0, 5e-324
-    assert thick(thin(codes), codes.shape).tobytes() == codes.tobytes()
+    assert to_dense(to_sparse(codes), codes.shape).tobytes() == codes.tobytes()
     with pytest.raises(ValueError, match="do not fit"):
-        thick(thin(codes), (2, 2))
+        to_dense(to_sparse(codes), (2, 2))
 
 
 SCRIPT = """

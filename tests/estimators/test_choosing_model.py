@@ -18,6 +18,9 @@ from heatgraph.solvers.result import Status
 from heatgraph.storage import load_model, save_model
 
 NAMES = list("abcdef")
+SPARSE = {"n_scales": 1, "alpha": 0.05, "beta": 0.05, "tol": 1e-3}
+HOPELESS = choosing.HOPELESS
+GAUSSIAN = {"shrinkage": 0.05, "penalty": 1.0}
 
 
 def signals_of(n_sources, n_signals=36, noise=0.02):
@@ -29,9 +32,9 @@ def signals_of(n_sources, n_signals=36, noise=0.02):
 
 @pytest.fixture
 def quick(monkeypatch):
-    """A sparse model whose penalties are given: to choose them takes seconds."""
-    sparse = partial(LearnHeat, n_scales=1, alpha=0.05, beta=0.05, tol=1e-3)
-    monkeypatch.setitem(choosing.MODELS, "sparse", sparse)
+    """Models whose parameters are given: to choose them takes seconds."""
+    monkeypatch.setitem(choosing.MODELS, "sparse", partial(LearnHeat, **SPARSE))
+    monkeypatch.setitem(choosing.MODELS, "gaussian", partial(HeatCovariance, **GAUSSIAN))
     monkeypatch.setattr(choosing, "HOPELESS", np.inf)
 
 
@@ -56,10 +59,8 @@ def test_the_numbers_are_those_of_the_folds(quick):
     values = X.to_numpy()
     hidden = which_hidden(values, np.random.default_rng(0))
     estimators = {
-        "gaussian": HeatCovariance(),
-        "sparse": LearnHeat(
-            n_scales=1, alpha=0.05, beta=0.05, tol=1e-3, fit_intercept=True, positive=False
-        ),
+        "gaussian": HeatCovariance(**GAUSSIAN),
+        "sparse": LearnHeat(**SPARSE, fit_intercept=True, positive=False),
     }
     errors = {}
     total = np.zeros(36)
@@ -118,9 +119,9 @@ def test_the_better_model_is_kept_and_fitted_on_all(quick, fits, monkeypatch):
 
 
 def test_a_model_that_is_clearly_worse_is_not_fitted_on_every_fold(quick, fits, monkeypatch):
-    monkeypatch.undo()
+    monkeypatch.setattr(choosing, "HOPELESS", HOPELESS)
     monkeypatch.setattr(LearnHeat, "impute", lambda self, X: X.fillna(1e3))
-    model = heatgraph.learn(signals_of(6), n_scales=1)
+    model = heatgraph.learn(signals_of(6))
     assert isinstance(model, HeatCovariance)
     assert model.comparison_.kept == "gaussian"
     assert model.comparison_.n_signals == 12

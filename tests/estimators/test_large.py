@@ -13,7 +13,7 @@ from heatgraph.metrics import edge_scores
 from heatgraph.selection.source_choice import SourceChoice
 from heatgraph.storage import load_model, save_model
 
-N, M = 80, 150
+N, M = 40, 100
 GIVEN = {"alpha": 0.05, "scales": (2.5, 4.0), "learn_scales": False}
 TRACED = ("laplacian_", "sources_", "objective_", "scales_")
 

@@ -113,8 +113,8 @@ class TestIntercept:
         assert two.score(shifted) == pytest.approx(one.score(holed), abs=1e-3)
         assert two.impute(shifted) - 10.0 * LEVEL == pytest.approx(one.impute(holed), abs=1e-3)
 
-    @pytest.mark.parametrize("c", [1e-100, 2.0**20, 1e100])
-    def test_scales_with_the_signals(self, holed, c):
+    def test_scales_with_the_signals(self, holed):
+        c = 1e100  # whose square is still a number, and whose fourth power is none
         X = holed + LEVEL
         one = LearnHeat(n_scales=1, beta=0.0, fit_intercept=True, tol=1e-3).fit(X)
         two = LearnHeat(n_scales=1, beta=0.0, fit_intercept=True, tol=1e-3).fit(c * X)

@@ -19,6 +19,7 @@ PAPER = (
     "figure5",
     "long_times",
 )
+SLOW = ("table1", "table2", "algorithm")
 
 
 def toy(**more):
@@ -33,10 +34,7 @@ def shared(tmp_path_factory):
 
 @pytest.mark.parametrize(
     "name",
-    [
-        pytest.param(name, marks=pytest.mark.slow if name.startswith("table") else [])
-        for name in PAPER
-    ],
+    [pytest.param(name, marks=pytest.mark.slow if name in SLOW else []) for name in PAPER],
 )
 def test_runs_at_a_toy_size(name, hasty, shared, tmp_path):
     steps = []
@@ -52,6 +50,7 @@ def test_runs_at_a_toy_size(name, hasty, shared, tmp_path):
     assert json.loads((tmp_path / name / RESULTS).read_text())["numbers"]
 
 
+@pytest.mark.slow
 def test_a_table_has_every_row_and_the_other_readings(hasty, shared):
     outcome = EXPERIMENTS["table2"].run(toy(cache=shared))
     table = outcome.tables["table2"]
@@ -71,7 +70,7 @@ def test_a_table_has_every_row_and_the_other_readings(hasty, shared):
 
 
 def test_same_numbers_for_one_job_and_for_two():
-    settings = {"quick": True, "instances": 2}
+    settings = {"quick": True, "instances": 1}
     one = EXPERIMENTS["figure4"].run(Settings(**settings))
     two = EXPERIMENTS["figure4"].run(Settings(**settings, n_jobs=2, backend="threading"))
     assert one.numbers == two.numbers

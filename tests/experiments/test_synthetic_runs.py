@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from heatgraph.experiments import Readings, Settings
-from heatgraph.experiments.localisation import locate
+from heatgraph.experiments.figure5 import locate
 from heatgraph.experiments.paper_settings import grid, noise_std, problem
 from heatgraph.experiments.synthetic_problems import CUT, draw
 from heatgraph.experiments.synthetic_runs import (
@@ -57,7 +57,7 @@ def test_readings_reach_the_graphs():
 @pytest.mark.parametrize("method", PATHS)
 def test_a_path_scores_every_row(method):
     spec = problem(QUICK, "rbf", 0, noisy=False)
-    rows = grid(method, quick=True)
+    rows = grid(method, True, "near")
     result = path(spec, method, rows)
     f = [scores[0] for scores in result["scores"]]
     assert len(f) == len(result["n_edges"]) == len(result["statuses"]) == len(rows)

@@ -97,7 +97,7 @@ def seeds(name: str, folder: Path) -> list[bytes]:
 
     from heatgraph import Graph, HeatCovariance, LearnHeat
     from heatgraph.estimators.checkpoint import Checkpoint
-    from heatgraph.solvers.checkpoint_protocol import Record
+    from heatgraph.solvers.driver import Record
     from heatgraph.storage import save_model
 
     X = pd.DataFrame(np.random.default_rng(0).normal(size=(12, 4)), columns=list("abcd"))

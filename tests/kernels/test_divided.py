@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.linalg import expm_frechet
 
-from heatgraph.kernels.divided import exp_divided_differences
+from heatgraph.kernels.spectral import exp_divided_differences
 
 
 def in_long_double(lam, t):

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from heatgraph.kernels.divided import exp_divided_differences
 from heatgraph.kernels.spectral import (
     KERNELS,
     MaternKernel,
     Power,
     divided_differences,
+    exp_divided_differences,
     kernel_of,
 )
 

@@ -74,11 +74,10 @@ def use(opened):
     page.wait_for_timeout(100)
 
 
-# A page of each takes seconds; the others are among the slow tests.
-OFTEN = ("script", "handler", "style", "formula", "combining")
+# A page of each takes seconds, so that one page has them all, and the others are slow tests.
 EACH = [
-    pytest.param(text, id=name, marks=[] if name in OFTEN else pytest.mark.slow)
-    for name, text in TEXTS.items()
+    pytest.param(" ".join(TEXTS.values()), id="all"),
+    *(pytest.param(text, id=name, marks=pytest.mark.slow) for name, text in TEXTS.items()),
 ]
 
 

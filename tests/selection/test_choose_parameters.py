@@ -11,6 +11,7 @@ from heatgraph.datasets import make_graph, make_heat_signals
 from heatgraph.graph.candidates import CandidateEdges
 from heatgraph.models.atoms import ATOMS
 from heatgraph.models.heat import HeatObjective, Signals
+from heatgraph.models.penalties import PENALTIES
 from heatgraph.selection.choose_parameters import (
     CODINGS,
     MOST_STEPS,
@@ -26,7 +27,7 @@ from heatgraph.selection.choose_parameters import (
 )
 from heatgraph.selection.folds import Folds, Split, make_folds
 from heatgraph.selection.masked_prediction import HiddenPart
-from heatgraph.solvers.checkpoint_protocol import FORGETFUL
+from heatgraph.solvers.driver import NO_CHECKPOINT
 from heatgraph.solvers.result import Solution, Status
 from heatgraph.solvers.signal_model import PLAIN, SignalModel
 
@@ -42,11 +43,12 @@ def signals():
 
 def search(signals, grid, seed=0, **options):
     candidates = CandidateEdges.complete(signals.X.shape[0])
-    objective = HeatObjective(candidates, np.nan, np.nan, ATOMS["unit"])
+    penalty = PENALTIES[options.pop("penalty", "log")]
+    objective = HeatObjective(candidates, np.nan, np.nan, ATOMS["unit"], penalty=penalty)
     w = np.full(candidates.n_edges, 0.5 * candidates.n_nodes / candidates.n_edges)
     rng = np.random.default_rng(seed)
     folds = make_folds(signals.X.T, rng=rng, ordered=False)
-    settings = {"penalty": "log", "learn_scales": True, "rng": rng}
+    settings = {"learn_scales": True, "rng": rng}
     return choose(objective, signals, w, grid, folds, **(settings | options))
 
 
@@ -154,7 +156,16 @@ class Scripted(_Search):
         folds = Folds([Split(np.arange(4), np.arange(4))] * 2)
         objective = HeatObjective(CandidateEdges.complete(2), 0.0, 0.0, ATOMS["unit"])
         super().__init__(
-            objective, [part] * 2, np.ones(1), grid, folds, "l1", True, 1, None, FORGETFUL, PLAIN
+            objective,
+            [part] * 2,
+            np.ones(1),
+            grid,
+            folds,
+            True,
+            1,
+            None,
+            NO_CHECKPOINT,
+            PLAIN,
         )
 
     def _try(self, point, before, base):
@@ -231,7 +242,7 @@ class TestLevel:
         candidates = CandidateEdges.complete(N)
         objective = HeatObjective(candidates, 0.05, 0.01, ATOMS["unit"])
         w = np.full(candidates.n_edges, 0.5 * N / candidates.n_edges)
-        settings = (w, np.array([1.7]), "l1", True, (1.0, 0.5), SignalModel(**model))
+        settings = (w, np.array([1.7]), True, (1.0, 0.5), SignalModel(**model))
         return _fit_part(part, objective, None, *settings)[1], part
 
     def test_hidden_entries_are_predicted_around_it(self, signals):
@@ -264,7 +275,7 @@ def test_an_interrupt_ends_the_choice(monkeypatch):
         calls.append(1)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("heatgraph.solvers.quasi_newton._step", stop)
+    monkeypatch.setattr("heatgraph.solvers.quasi_newton._search", stop)
     with pytest.raises(KeyboardInterrupt):
         LearnHeat(n_scales=1).fit(X)
     assert len(calls) <= 4  # the first fit of the first path, and its rounds

@@ -9,14 +9,13 @@ from heatgraph.datasets import make_graph, make_heat_signals
 from heatgraph.graph.candidates import CandidateEdges
 from heatgraph.models.atoms import ATOMS
 from heatgraph.models.heat import HeatObjective, Signals
+from heatgraph.models.penalties import PENALTIES
 from heatgraph.selection.masked_prediction import (
     hide_by,
     hide_entries,
     prediction_errors,
     turns_for,
 )
-from heatgraph.solvers.heat import code_signals
-from heatgraph.solvers.log_penalty import code_log
 
 N, M, TAU = 12, 50, np.array([1.5])
 
@@ -106,19 +105,21 @@ class TestHiding:
 
 
 class TestErrors:
-    @pytest.mark.parametrize("code", [code_signals, code_log])
-    def test_no_diffusion_predicts_zero(self, rng, graph, signals, code):
+    @pytest.mark.parametrize("penalty", PENALTIES.values(), ids=PENALTIES)
+    def test_no_diffusion_predicts_zero(self, rng, graph, signals, penalty):
         part = hide_entries(signals, 0.25, rng)
         D = dictionary(graph.laplacian().toarray(), np.zeros(1))
-        error, energy = prediction_errors(D, part, 0.01, code=code)
+        error, energy = prediction_errors(D, part, 0.01, penalty=penalty)
         assert error == pytest.approx(energy)
 
-    @pytest.mark.parametrize("code", [code_signals, code_log])
-    def test_the_true_graph_predicts_best(self, rng, graph, signals, code):
+    @pytest.mark.parametrize("penalty", PENALTIES.values(), ids=PENALTIES)
+    def test_the_true_graph_predicts_best(self, rng, graph, signals, penalty):
         part = hide_entries(signals, 0.25, rng)
         other = make_graph("er", N, random_state=5)
         true, false = (
-            prediction_errors(dictionary(g.laplacian().toarray()), part, 0.003, code=code)[0].sum()
+            prediction_errors(dictionary(g.laplacian().toarray()), part, 0.003, penalty=penalty)[
+                0
+            ].sum()
             for g in (graph, other)
         )
         assert true < 0.2 * part.energy.sum()
@@ -149,9 +150,3 @@ class TestErrors:
         part = hide_entries(signals, 0.25, rng)
         error, energy = prediction_errors(dictionary(graph.laplacian().toarray()), part, 1e3)
         assert error == pytest.approx(energy)
-
-    def test_threads_give_the_same_bits(self, rng, graph, signals):
-        part = hide_entries(signals, 0.25, rng)
-        D = dictionary(graph.laplacian().toarray())
-        one, two = (prediction_errors(D, part, 0.01, n_threads=n)[0] for n in (1, 2))
-        assert np.array_equal(one, two)

@@ -14,11 +14,11 @@ from heatgraph.graph.candidates import CandidateEdges
 from heatgraph.models.atoms import ATOMS
 from heatgraph.models.heat import HeatObjective, Signals
 from heatgraph.models.simplex import ValidSet, project_simplex
-from heatgraph.solvers.checkpoint_protocol import Record
-from heatgraph.solvers.heat import code_signals, solve_heat
+from heatgraph.solvers.driver import Record
+from heatgraph.solvers.engine import LocalEngine, code_signals
+from heatgraph.solvers.heat import solve_heat
 from heatgraph.solvers.palm import PaperOptions, solve_paper
 from heatgraph.solvers.result import Progress, Solution, Status
-from heatgraph.solvers.signal_access import LocalSignals
 
 Array = NDArray[np.float64]
 
@@ -48,8 +48,16 @@ class Problem:
             "max_iter": 1000,
             "tol": 1e-7,
         }
-        args = (self.objective, self.signals, self.w, self.tau)
-        return solve_heat(*args, **(settings | options))  # type: ignore[arg-type]
+        engine = LocalEngine(self.objective, self.signals, options.pop("n_threads", 1))  # type: ignore[arg-type]
+        start = replace(Solution.start(self.w, self.tau), codes=options.pop("codes", None))
+        return solve_heat(engine, start, **(settings | options))  # type: ignore[arg-type]
+
+    def gradient(self, s: Solution) -> tuple[Array, Array]:
+        """In the weights and in the scales, at the codes of a solution."""
+        f = self.objective
+        D = f.dictionary(s.w, s.tau)
+        g = f.evaluate(D, s.w, f.moments(D, self.signals, s.codes))[1]
+        return g[: s.w.size], g[s.w.size :]
 
 
 def make_problem(
@@ -113,10 +121,10 @@ class TestEnd:
     def test_value_is_that_of_the_point(self, solved: tuple[Problem, Solution]) -> None:
         problem, s = solved
         D = problem.objective.dictionary(s.w, s.tau)
-        residual = problem.X - D.synthesis(s.H)
+        residual = problem.X - D.synthesis(s.codes).T
         value = (
             np.nansum(residual**2)
-            + problem.alpha * np.sum(D.omega[:, :, None] * np.abs(s.H))
+            + problem.alpha * np.sum(D.omega.ravel() * np.abs(s.codes))
             + problem.beta * np.sum(problem.edges.laplacian(s.w) ** 2)
         )
         assert s.objective[-1] == pytest.approx(value, rel=1e-10)
@@ -126,9 +134,7 @@ class TestEnd:
     ) -> None:
         problem, s = solved
         f = problem.objective
-        D = f.dictionary(s.w, s.tau)
-        moments = f.moments(D, problem.signals, s.H, D.kernel.U.T @ problem.signals.X)
-        g, g_tau = f.gradient_w(D, s.w, moments), f.gradient_tau(D, moments)
+        g, g_tau = problem.gradient(s)
         length = 1.0 / np.abs(g).max()
         step = project_simplex(s.w - length * g, f.total) - s.w
         assert np.abs(step).max() < 1e-3
@@ -145,10 +151,11 @@ class TestEnd:
     ) -> None:
         problem, s = solved
         D = problem.objective.dictionary(s.w, s.tau)
-        slope = -problem.objective.gradient_H(D, problem.signals, s.H)
-        bound = problem.alpha * np.broadcast_to(D.omega[:, :, None], s.H.shape)
-        on = s.H != 0.0
-        np.testing.assert_allclose(slope[on], (bound * np.sign(s.H))[on], atol=1e-7)
+        residual = np.nan_to_num(problem.X - D.synthesis(s.codes).T)
+        slope = 2.0 * residual.T @ D.kernel.atoms(s.tau)
+        bound = problem.alpha * np.broadcast_to(D.omega.ravel(), s.codes.shape)
+        on = s.codes != 0.0
+        np.testing.assert_allclose(slope[on], (bound * np.sign(s.codes))[on], atol=1e-7)
         assert np.all(np.abs(slope[~on]) <= bound[~on] + 1e-7)
 
 
@@ -166,7 +173,7 @@ class TestSolver:
         runs = [problem.solve(max_iter=15, n_threads=n) for n in (1, 1, 3)]
         for run in runs[1:]:
             np.testing.assert_array_equal(run.w, runs[0].w)
-            np.testing.assert_array_equal(run.H, runs[0].H)
+            np.testing.assert_array_equal(run.codes, runs[0].codes)
             np.testing.assert_array_equal(run.objective, runs[0].objective)
 
     @pytest.mark.parametrize("n", [5, 8, 12])
@@ -259,7 +266,7 @@ class TestSolver:
         problem = replace(CASES["unit"], X=np.zeros((12, 5)))
         solution = problem.solve(tol=1e-12)
         assert solution.status == Status.CONVERGED
-        assert not solution.H.any()
+        assert not solution.codes.any()
         np.testing.assert_allclose(solution.w, 1.0 / 11.0, rtol=1e-5)
 
     def test_signals_without_a_single_entry_change_nothing(self) -> None:
@@ -267,7 +274,7 @@ class TestSolver:
         empty = np.full((12, 3), np.nan)
         solution = replace(problem, X=np.hstack([problem.X, empty])).solve(max_iter=20)
         np.testing.assert_allclose(solution.w, problem.solve(max_iter=20).w, atol=1e-6)
-        assert not solution.H[:, :, -3:].any()
+        assert not solution.codes[-3:].any()
 
 
 class TestCandidates:
@@ -350,7 +357,7 @@ class TestAgainstThePaper:
             learn_scales=False,
             max_iter=30,
             tol=0.0,
-            options=PaperOptions(first_sources=ours.H.transpose(2, 0, 1)),
+            options=PaperOptions(first_sources=ours.codes.reshape(-1, problem.tau.size, 8)),
         )
         assert theirs.objective[0] == pytest.approx(ours.objective[-1], rel=1e-9)
         assert theirs.objective[-1] == pytest.approx(ours.objective[-1], rel=1e-6)
@@ -446,9 +453,7 @@ def test_residual_is_the_relative_descent() -> None:
     problem = CASES["unit"]
     s = problem.solve(max_iter=5, tol=0.0)
     f = problem.objective
-    D = f.dictionary(s.w, s.tau)
-    moments = f.moments(D, problem.signals, s.H, D.kernel.U.T @ problem.signals.X)
-    descent = ValidSet(s.w.size, f.total).descent(s.w, f.gradient_w(D, s.w, moments))
+    descent = ValidSet(s.w.size, f.total).descent(s.w, problem.gradient(s)[0])
     assert s.residual == pytest.approx(descent / s.objective[-1], rel=1e-9)
 
 
@@ -457,7 +462,7 @@ def test_contrasts_are_the_squared_distances_of_the_pairs(missing: float) -> Non
     problem = make_problem(missing=missing)
     X, edges = np.nan_to_num(problem.X), problem.edges
     expected = np.square(X[edges.i] - X[edges.j]).sum(axis=1)
-    contrasts, energy = LocalSignals(problem.signals).contrasts(edges)
+    contrasts, energy = LocalEngine(problem.objective, problem.signals).contrasts()
     np.testing.assert_allclose(contrasts, expected, rtol=1e-9)
     assert energy == pytest.approx(np.square(X).sum())
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from heatgraph.solvers.lbfgs_memory import Curvature
+from heatgraph.solvers.quasi_newton import Curvature
 
 Array = NDArray[np.float64]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -9,18 +11,11 @@ from heatgraph.datasets import make_graph, make_heat_signals
 from heatgraph.graph.candidates import CandidateEdges
 from heatgraph.models.atoms import ATOMS
 from heatgraph.models.heat import HeatObjective, Signals
+from heatgraph.models.penalties import L1, LogSum
 from heatgraph.models.simplex import ValidSet
-from heatgraph.solvers import log_penalty
-from heatgraph.solvers.heat import _Reduced, as_sources, code_signals, solve_heat
-from heatgraph.solvers.log_penalty import (
-    PENALTIES,
-    code_log,
-    discount_of,
-    keep_l1,
-    refine_log,
-)
-from heatgraph.solvers.result import Status
-from heatgraph.solvers.signal_access import LocalSignals, above_tangent
+from heatgraph.solvers.engine import LocalEngine, code_signals, lasso_of
+from heatgraph.solvers.heat import solve_heat
+from heatgraph.solvers.result import Solution, Status
 
 N, M = 9, 40
 TAU = np.array([1.0, 3.0])
@@ -34,7 +29,7 @@ def make_signals(missing: float = 0.0) -> Signals:
 
 
 def make_objective(alpha: float = 0.03, atoms: str = "unit") -> HeatObjective:
-    return HeatObjective(CandidateEdges.complete(N), alpha, 0.01, ATOMS[atoms])
+    return HeatObjective(CandidateEdges.complete(N), alpha, 0.01, ATOMS[atoms], penalty=LogSum())
 
 
 def uniform(objective: HeatObjective) -> np.ndarray:
@@ -42,59 +37,26 @@ def uniform(objective: HeatObjective) -> np.ndarray:
     return np.full(n, objective.total / n)
 
 
-def log_objective(objective, signals, w, tau, H):
+def log_objective(objective, signals, w, tau, h):
     """``||X - sum E_s H_s||^2 + alpha^2 sum log(1 + omega |H| / alpha) + beta ||L||^2``."""
     D = objective.dictionary(w, tau)
-    R = signals.X - D.synthesis(H)
+    R = signals.X - D.synthesis(h).T
     if signals.observed is not None:
         R = R[signals.observed]
     a = objective.alpha
-    penalty = 0.0 if a == 0.0 else a * a * np.log1p(D.omega[:, :, None] * np.abs(H) / a).sum()
+    penalty = 0.0 if a == 0.0 else a * a * np.log1p(D.omega.ravel() * np.abs(h) / a).sum()
     return np.sum(R**2) + penalty + objective.beta * np.sum(objective.candidates.laplacian(w) ** 2)
 
 
 def first_fit(objective, signals, **options):
     settings = {"learn_scales": True, "max_iter": 1000, "tol": 1e-5} | options
-    return solve_heat(objective, signals, uniform(objective), TAU, **settings)
+    engine = LocalEngine(replace(objective, penalty=L1()), signals)
+    return solve_heat(engine, Solution.start(uniform(objective), TAU), **settings)
 
 
 def refined(objective, signals, start, **options):
     settings = {"learn_scales": True, "max_iter": 1000, "tol": 1e-5} | options
-    return refine_log(objective, signals, start, **settings)
-
-
-class TestTangent:
-    def test_discount_is_the_slope_of_the_penalty(self, rng):
-        u, alpha, step = rng.exponential(size=50), 0.3, 1e-6
-
-        def penalty(u):
-            return alpha**2 * np.log1p(u / alpha)
-
-        slope = (penalty(u + step) - penalty(u - step)) / (2 * step)
-        assert alpha * discount_of(u, alpha) == pytest.approx(slope, rel=1e-7)
-
-    def test_discount_lies_between_none_and_all(self):
-        u = np.array([0.0, 0.3, 1e300])
-        assert discount_of(u, 0.3) == pytest.approx([1.0, 0.5, 0.0])
-
-    @pytest.mark.parametrize("alpha", [1e-3, 0.3, 50.0])
-    def test_lies_above_the_penalty_and_touches_it(self, rng, alpha):
-        u0 = alpha * rng.exponential(size=30)
-        u = np.concatenate([[0.0], np.geomspace(1e-4, 1e4, 100)]) * alpha
-        for at in u0:
-            one = np.array([at])
-            tangent = alpha * discount_of(one, alpha) * u + above_tangent(one, alpha)
-            assert (tangent >= alpha**2 * np.log1p(u / alpha) - 1e-12 * alpha**2).all()
-        touching = alpha * float(discount_of(u0, alpha) @ u0) + above_tangent(u0, alpha)
-        assert touching == pytest.approx(alpha**2 * np.log1p(u0 / alpha).sum())
-
-    def test_l1_is_the_tangent_at_no_sources(self):
-        assert discount_of(np.zeros(4), 0.2) == pytest.approx(np.ones(4))
-        assert above_tangent(np.zeros(4), 0.2) == 0.0
-
-    def test_no_penalty_is_not_discounted(self):
-        assert np.array_equal(discount_of(np.array([0.0, 2.0]), 0.0), [1.0, 1.0])
-        assert above_tangent(np.array([0.0, 2.0]), 0.0) == 0.0
+    return solve_heat(LocalEngine(objective, signals), start, **settings)
 
 
 @pytest.mark.parametrize("atoms", ["unit", "raw"])
@@ -104,7 +66,11 @@ def test_gradient_of_a_discounted_round(rng, atoms, missing):
     objective, signals = make_objective(atoms=atoms), make_signals(missing)
     n = objective.candidates.n_edges
     discount = rng.uniform(0.05, 1.0, (M, TAU.size * N))
-    reduced = _Reduced(objective, LocalSignals(signals), TAU, True, discount)
+    engine = LocalEngine(objective, signals)
+
+    def reduced(x, codes):
+        return engine.evaluate(x[:n], x[n:], codes, discount)
+
     w = rng.uniform(0.5, 1.5, n)
     x = np.concatenate([w * (objective.total / w.sum()), TAU])
     codes = np.zeros((M, TAU.size * N))
@@ -135,12 +101,12 @@ class TestRounds:
 
     def test_last_value_is_that_of_the_point(self, case):
         objective, signals, _, solution = case
-        value = log_objective(objective, signals, solution.w, solution.tau, solution.H)
+        value = log_objective(objective, signals, solution.w, solution.tau, solution.codes)
         assert solution.objective[-1] == pytest.approx(value, rel=1e-10)
 
     def test_lowers_the_objective_of_the_l1_fit(self, case):
         objective, signals, start, solution = case
-        before = log_objective(objective, signals, start.w, start.tau, start.H)
+        before = log_objective(objective, signals, start.w, start.tau, start.codes)
         assert solution.objective[-1] < 0.99 * before
 
     def test_point_is_valid(self, case):
@@ -156,7 +122,7 @@ class TestRounds:
 
         def value(x):
             tau = x[n:] if x.size > n else solution.tau
-            return log_objective(objective, signals, x[:n], tau, solution.H)
+            return log_objective(objective, signals, x[:n], tau, solution.codes)
 
         held = np.isnan(solution.residual) or solution.tau.tolist() == TAU.tolist()
         x = solution.w if held else np.append(solution.w, solution.tau)
@@ -170,11 +136,11 @@ class TestRounds:
         assert promised <= solution.residual * 1.01
         D = objective.dictionary(solution.w, solution.tau)
         h, a = solution.codes, objective.alpha
-        R = signals.X - D.synthesis(solution.H)
+        R = signals.X - D.synthesis(h).T
         if signals.observed is not None:
             R = np.where(signals.observed, R, 0.0)
         pull = 2.0 * R.T @ D.kernel.atoms(solution.tau)
-        price = a * D.omega.ravel() * discount_of(np.abs(h) * D.omega.ravel(), a)
+        price = a * D.omega.ravel() * LogSum().slope(np.abs(h) * D.omega.ravel(), a)
         off = np.where(h != 0.0, np.abs(pull - np.sign(h) * price), np.abs(pull) - price)
         assert h.shape == (M, S * N)
         assert off.max() <= 1e-5 * a
@@ -191,9 +157,9 @@ def test_a_round_without_iterations_still_states_its_value():
     start = first_fit(objective, signals, max_iter=0, tol=1e3)
     solution = refined(objective, signals, start, tol=1e3)
     assert (start.n_iter, solution.n_iter) == (0, 0)
-    value = log_objective(objective, signals, solution.w, solution.tau, solution.H)
+    value = log_objective(objective, signals, solution.w, solution.tau, solution.codes)
     assert solution.objective == pytest.approx([value], rel=1e-10)
-    before = log_objective(objective, signals, start.w, start.tau, start.H)
+    before = log_objective(objective, signals, start.w, start.tau, start.codes)
     assert np.array_equal(solution.w, start.w)
     assert value < before
 
@@ -205,7 +171,7 @@ def test_iterations_of_all_rounds_are_limited(max_iter):
     solution = refined(objective, signals, start, max_iter=max_iter, tol=1e-9)
     assert solution.n_iter == max_iter
     assert solution.status is Status.MAX_ITER
-    value = log_objective(objective, signals, solution.w, solution.tau, solution.H)
+    value = log_objective(objective, signals, solution.w, solution.tau, solution.codes)
     assert solution.objective[-1] == pytest.approx(value, rel=1e-10)
 
 
@@ -214,7 +180,7 @@ def test_without_alpha_nothing_is_left_to_refine():
     objective, signals = make_objective(alpha=0.0), make_signals()
     solution = refined(objective, signals, first_fit(objective, signals))
     assert solution.w == pytest.approx(uniform(objective), abs=1e-4)
-    value = log_objective(objective, signals, solution.w, solution.tau, solution.H)
+    value = log_objective(objective, signals, solution.w, solution.tau, solution.codes)
     assert solution.objective[-1] == pytest.approx(value, rel=1e-8)
 
 
@@ -233,19 +199,24 @@ class TestInterrupt:
         assert solution.n_iter == start.n_iter + at
         assert (np.diff(solution.objective) <= 1e-11 * solution.objective[0]).all()
 
-    def test_keeps_the_last_round_where_the_next_has_no_point_yet(self, monkeypatch):
+    @pytest.mark.parametrize("call", ["evaluate", "tangent", "settle"])
+    def test_keeps_the_last_point_where_the_next_is_not_complete(self, call):
         objective, signals = make_objective(), make_signals()
         start = first_fit(objective, signals)
 
-        def stop(*args, **options):
-            raise KeyboardInterrupt
+        class Stopped(LocalEngine):
+            def __getattribute__(self, name):
+                if name == call:
+                    raise KeyboardInterrupt
+                return super().__getattribute__(name)
 
-        monkeypatch.setattr(log_penalty, "solve_heat", stop)
-        solution = refined(objective, signals, start)
+        options = {"learn_scales": True, "max_iter": 1000, "tol": 1e-5}
+        solution = solve_heat(Stopped(objective, signals), start, **options)
         assert solution.status is Status.INTERRUPTED
-        assert np.array_equal(solution.w, start.w)
+        assert np.isfinite(solution.objective).all()
+        assert call == "settle" or np.array_equal(solution.w, start.w)
 
-    def test_nothing_follows_an_interrupted_fit(self):
+    def test_no_round_follows_an_l1_fit_that_was_interrupted(self):
         objective, signals = make_objective(), make_signals()
 
         def stop(step):
@@ -253,10 +224,10 @@ class TestInterrupt:
                 raise KeyboardInterrupt
 
         start = first_fit(objective, signals, monitor=stop)
-        solution = refined(objective, signals, start)
-        assert solution.status is Status.INTERRUPTED
-        assert solution.n_iter == 3
-        assert np.array_equal(solution.H, start.H)
+        both = refined(objective, signals, Solution.start(uniform(objective), TAU), monitor=stop)
+        assert start.status is both.status is Status.INTERRUPTED
+        assert start.n_iter == both.n_iter == 3
+        assert np.array_equal(both.codes, start.codes)
 
 
 def test_monitor_sees_one_history():
@@ -271,14 +242,28 @@ def test_monitor_sees_one_history():
     assert (np.diff([step.objective for step in steps]) <= 1e-11 * steps[0].objective).all()
 
 
-def test_the_l1_fit_is_its_own_refinement():
-    refine, code = PENALTIES["l1"]
+def test_one_call_is_the_l1_fit_and_then_the_rounds():
     objective, signals = make_objective(), make_signals()
-    start = first_fit(objective, signals, max_iter=3)
-    assert refine is keep_l1
-    assert code is code_signals
-    options = {"learn_scales": True, "max_iter": 9, "tol": 1e-3}
-    assert refine(objective, signals, start, **options) is start
+    both = refined(objective, signals, Solution.start(uniform(objective), TAU))
+    start = first_fit(objective, signals, tol=1e-2)
+    assert np.array_equal(both.w, refined(objective, signals, start).w)
+
+
+@pytest.mark.parametrize("scales", [(0.5, 1.5), (20.0, 60.0)])
+def test_of_two_starts_the_better_is_taken(scales):
+    objective, signals = replace(make_objective(), penalty=L1()), make_signals()
+    engine, options = LocalEngine(objective, signals), {"max_iter": 200, "tol": 1e-4}
+    start = Solution.start(uniform(objective), TAU)
+    one, two, both = (
+        solve_heat(engine, s, learn_scales=True, **options, **more)
+        for s, more in (
+            (start, {}),
+            (replace(start, tau=np.array(scales)), {}),
+            (start, {"second_scales": np.array(scales)}),
+        )
+    )
+    wins = two.objective[-1] < 0.999 * one.objective[-1]
+    assert np.array_equal(both.w, two.w if wins else one.w)
 
 
 class TestCoding:
@@ -287,26 +272,26 @@ class TestCoding:
         objective, signals = make_objective(), make_signals(0.1)
         w = uniform(objective)
         D = objective.dictionary(w, TAU)
-        values = [log_objective(objective, signals, w, TAU, np.zeros((2, N, M)))]
+        values = [log_objective(objective, signals, w, TAU, np.zeros((M, 2 * N)))]
         codes = code_signals(D, signals, objective.alpha)
         for _ in range(4):
-            values.append(log_objective(objective, signals, w, TAU, as_sources(codes.h, 2)))
-            discount = discount_of(np.abs(codes.h) * D.omega.ravel(), objective.alpha)
-            codes = code_signals(D, signals, objective.alpha, start=codes.h, discount=discount)
-        final = code_log(D, signals, objective.alpha, n_rounds=4)
-        values.append(log_objective(objective, signals, w, TAU, as_sources(final.h, 2)))
+            values.append(log_objective(objective, signals, w, TAU, codes.h))
+            slopes = LogSum().slope(np.abs(codes.h) * D.omega.ravel(), objective.alpha)
+            codes = lasso_of(D, signals, objective.alpha, codes.h, slopes)
+        final = code_signals(D, signals, objective.alpha, LogSum(), n_rounds=4)
+        values.append(log_objective(objective, signals, w, TAU, final.h))
         assert (np.diff(values) < 0.0).all()
         assert final.h == pytest.approx(codes.h, abs=1e-6)
 
     def test_threads_give_the_same_bits(self):
         D = make_objective().dictionary(uniform(make_objective()), TAU)
-        one, two = (code_log(D, make_signals(), 0.03, n_threads=n).h for n in (1, 2))
+        one, two = (code_signals(D, make_signals(), 0.03, LogSum(), n_threads=n).h for n in (1, 2))
         assert np.array_equal(one, two)
 
     def test_signal_without_an_observed_entry_has_no_source(self):
         D = make_objective().dictionary(uniform(make_objective()), TAU)
         X = make_signals().X.copy()
         X[:, 4] = np.nan
-        codes = code_log(D, Signals.from_missing(X), 0.03)
+        codes = code_signals(D, Signals.from_missing(X), 0.03, LogSum())
         assert not codes.h[4].any()
         assert codes.h[3].any()

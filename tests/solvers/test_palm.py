@@ -39,6 +39,11 @@ class Problem:
         return solve_paper(*args, **(settings | options))  # type: ignore[arg-type]
 
 
+def sources_of(fit: Solution) -> Array:
+    """The paper's (S, N, M)."""
+    return fit.codes.reshape(len(fit.codes), fit.tau.size, -1).transpose(1, 2, 0)
+
+
 def random_laplacian(
     edges: CandidateEdges, rng: np.random.Generator, density: float = 1.0
 ) -> Array:
@@ -270,7 +275,7 @@ class TestSolve:
     def test_history_starts_at_the_start_and_ends_at_the_end(self, problem: Problem) -> None:
         fit = problem.solve(max_iter=20, tol=0.0)
         start = Point.at(problem.L0, np.zeros_like(problem.H), problem.tau)
-        end = Point.at(problem.edges.laplacian(fit.w), fit.H, fit.tau)
+        end = Point.at(problem.edges.laplacian(fit.w), sources_of(fit), fit.tau)
         assert fit.objective[0] == paper.objective(problem.X, start, ALPHA, BETA)
         assert fit.objective[-1] == pytest.approx(
             paper.objective(problem.X, end, ALPHA, BETA), rel=1e-12
@@ -291,7 +296,7 @@ class TestSolve:
         # One short scale: a well-conditioned dictionary, so that the loop gets there.
         problem = make_problem(n=6, m=10, tau=(1.0,))
         fit = problem.solve(max_iter=2000, tol=1e-13)
-        p = Point.at(problem.edges.laplacian(fit.w), fit.H, fit.tau)
+        p = Point.at(problem.edges.laplacian(fit.w), sources_of(fit), fit.tau)
         moved_H = paper.step_H(problem.X, p, ALPHA, 1.1)
         moved_L, _ = paper.step_L(problem.X, p, LaplacianQP(problem.edges), BETA, 10.0, 1.1, 1.1)
         assert np.max(np.abs(moved_H.H - p.H)) < 1e-5
@@ -338,7 +343,7 @@ class TestSolve:
     def test_sources_at_zero_hold_everything(self, problem: Problem) -> None:
         # alpha so large that no source enters: Z is constant in L and tau, C_3 is 0.
         fit = problem.solve(alpha=1e6, beta=10.0, learn_scales=True, max_iter=60, tol=0.0)
-        assert not fit.H.any()
+        assert not fit.codes.any()
         np.testing.assert_array_equal(fit.tau, problem.tau)
         even = problem.edges.n_nodes / 2 / problem.edges.n_edges  # the least ||L||_F
         np.testing.assert_allclose(fit.w, even, rtol=1e-2)

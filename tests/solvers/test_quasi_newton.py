@@ -9,7 +9,8 @@ import pytest
 from numpy.typing import NDArray
 
 from heatgraph.models.simplex import ValidSet
-from heatgraph.solvers.quasi_newton import Evaluation, State, minimise
+from heatgraph.solvers.driver import iterate
+from heatgraph.solvers.quasi_newton import Curvature, Evaluation, QuasiNewton, State
 from heatgraph.solvers.result import Status
 
 Array = NDArray[np.float64]
@@ -50,6 +51,13 @@ def solve_by_clarabel(f: Quadratic, valid: ValidSet) -> Array:
         solver=cp.CLARABEL, tol_gap_abs=1e-12, tol_gap_rel=1e-12, tol_feas=1e-12
     )
     return np.asarray(x.value)
+
+
+def minimise(evaluate, valid, x, aux, *, max_iter, tol, reach, metric=None, report=None):
+    """The state that the method ends at, and how."""
+    method = QuasiNewton(evaluate, valid, tol, max_iter, reach)
+    memory = None if metric is None else Curvature.nothing(metric)
+    return iterate(method.init(x, aux, memory), method.step, method.terminate, report)
 
 
 def start(valid: ValidSet, n_scales: int) -> Array:

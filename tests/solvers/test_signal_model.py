@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -9,16 +11,16 @@ from heatgraph.datasets import make_graph, make_heat_signals
 from heatgraph.graph.candidates import CandidateEdges
 from heatgraph.models.atoms import ATOMS
 from heatgraph.models.heat import HeatObjective, Signals
-from heatgraph.solvers.heat import _Reduced, code_signals, solve_heat
-from heatgraph.solvers.log_penalty import code_log, refine_log
-from heatgraph.solvers.result import Status
-from heatgraph.solvers.signal_access import LocalSignals
+from heatgraph.models.penalties import PENALTIES, LogSum
+from heatgraph.solvers.engine import LocalEngine, code_signals
+from heatgraph.solvers.heat import solve_heat
+from heatgraph.solvers.result import Solution, Status
 from heatgraph.solvers.signal_model import (
-    PLAIN,
-    InterceptSignals,
+    InterceptEngine,
     LevelCodes,
     SignalModel,
     _Problem,
+    engine_of,
     level_of,
     subtract_level,
 )
@@ -46,8 +48,7 @@ def weights(objective, rng):
 
 def mean_residual(signals, D, codes):
     """The largest mean residual of a node, over the size of the signals."""
-    H = codes.h.reshape(-1, D.tau.size, N).transpose(1, 2, 0)
-    R = subtract_level(signals, codes.u).X - D.synthesis(H)
+    R = subtract_level(signals, codes.u).X - D.synthesis(codes.h).T
     if signals.observed is not None:
         R = np.where(signals.observed, R, 0.0)
     n = np.maximum(signals.n_observed, 1)
@@ -55,24 +56,17 @@ def mean_residual(signals, D, codes):
 
 
 class TestModel:
-    def test_nothing_assumed_is_signals_in_memory(self):
-        ensemble = PLAIN.ensemble(make_signals(), 3)
-        assert isinstance(ensemble, LocalSignals)
-        assert ensemble.n_threads == 3
-        assert not ensemble.positive
+    def test_signals_of_an_unknown_kind_have_no_engine(self):
+        with pytest.raises(TypeError, match="list"):
+            engine_of([1.0], make_objective())
 
-    def test_signals_elsewhere_stay_as_they_are(self):
-        elsewhere = LocalSignals(make_signals())
-        assert WITH_LEVEL.ensemble(elsewhere) is elsewhere
-
-    @pytest.mark.parametrize(("penalty", "code"), [("l1", code_signals), ("log", code_log)])
-    def test_positive_sources_of_either_penalty(self, rng, penalty, code):
+    @pytest.mark.parametrize("penalty", PENALTIES)
+    def test_positive_sources_of_either_penalty(self, rng, penalty):
         objective, signals = make_objective(), make_signals(level=0.0)
         D = objective.dictionary(weights(objective, rng), TAU)
-        h = SignalModel(positive=True).coder(penalty)(D, signals, objective.alpha).h
-        assert h.min() >= 0.0
-        assert np.array_equal(h, code(D, signals, objective.alpha, positive=True).h)
-        assert code(D, signals, objective.alpha).h.min() < 0.0
+        given = D, signals, objective.alpha, PENALTIES[penalty]
+        assert code_signals(*given, positive=True).h.min() >= 0.0
+        assert code_signals(*given).h.min() < 0.0
 
     def test_unobserved_entries_have_no_level(self):
         signals = make_signals(0.3)
@@ -90,8 +84,8 @@ class TestLevel:
     def test_residuals_have_no_mean(self, rng, missing, positive, alpha):
         objective, signals = make_objective(alpha), make_signals(missing)
         D = objective.dictionary(weights(objective, rng), TAU)
-        ensemble = SignalModel(positive, True).ensemble(signals)
-        codes, _ = ensemble.code(objective, D, ensemble.silence(D.n_atoms), None)
+        engine = engine_of(signals, objective, SignalModel(positive, True))
+        codes, _ = engine.code(D, engine.zero_codes(D.n_atoms), None)
         assert mean_residual(signals, D, codes) < 1e-6
         assert codes.h.min() >= 0.0 or not positive
 
@@ -102,8 +96,8 @@ class TestLevel:
         objective, signals = make_objective(), make_signals(missing, n_signals=8)
         D = objective.dictionary(weights(objective, rng), TAU)
         discount = rng.uniform(0.3, 1.0, (8, D.n_atoms))
-        ensemble = SignalModel(positive, True).ensemble(signals)
-        _, moments = ensemble.code(objective, D, ensemble.silence(D.n_atoms), discount)
+        engine = engine_of(signals, objective, SignalModel(positive, True))
+        _, moments = engine.code(D, engine.zero_codes(D.n_atoms), discount)
         found = moments.fit + objective.alpha * float(np.vdot(D.omega, moments.c))
         h, u = cp.Variable((8, D.n_atoms), nonneg=positive), cp.Variable((1, N))
         seen = np.ones((8, N)) if signals.observed is None else signals.observed.T.astype(float)
@@ -116,10 +110,10 @@ class TestLevel:
     def test_is_found_again_from_itself_at_once(self, rng, monkeypatch):
         objective, signals = make_objective(), make_signals()
         D = objective.dictionary(weights(objective, rng), TAU)
-        ensemble = WITH_LEVEL.ensemble(signals)
-        codes, _ = ensemble.code(objective, D, ensemble.silence(D.n_atoms), None)
+        engine = engine_of(signals, objective, WITH_LEVEL)
+        codes, _ = engine.code(D, engine.zero_codes(D.n_atoms), None)
         monkeypatch.setattr(_Problem, "step", lambda self, point: None)
-        again, _ = ensemble.code(objective, D, codes, None)
+        again, _ = engine.code(D, codes, None)
         assert again.h == pytest.approx(codes.h, abs=1e-9)
         assert np.array_equal(again.u, codes.u)
 
@@ -128,8 +122,8 @@ class TestLevel:
         D = objective.dictionary(weights(objective, rng), TAU)
         found = []
         for level in (LEVEL, LEVEL + 3.0):
-            ensemble = WITH_LEVEL.ensemble(make_signals(0.2, level))
-            found.append(ensemble.code(objective, D, ensemble.silence(D.n_atoms), None)[0])
+            engine = engine_of(make_signals(0.2, level), objective, WITH_LEVEL)
+            found.append(engine.code(D, engine.zero_codes(D.n_atoms), None)[0])
         assert found[1].u - found[0].u == pytest.approx(np.full(N, 3.0), abs=1e-5)
         assert found[1].h == pytest.approx(found[0].h, abs=1e-4)
 
@@ -139,25 +133,25 @@ class TestLevel:
         observed[4] = False
         signals = Signals(np.where(observed, signals.X, 0.0), observed)
         D = objective.dictionary(weights(objective, rng), TAU)
-        ensemble = WITH_LEVEL.ensemble(signals)
-        codes, _ = ensemble.code(objective, D, ensemble.silence(D.n_atoms), None)
+        engine = engine_of(signals, objective, WITH_LEVEL)
+        codes, _ = engine.code(D, engine.zero_codes(D.n_atoms), None)
         assert codes.u[4] == 0.0
         assert mean_residual(signals, D, codes) < 1e-6
 
     def test_without_sources_it_is_the_mean(self, rng):
         objective, signals = make_objective(1e3), make_signals(0.3)
         D = objective.dictionary(weights(objective, rng), TAU)
-        ensemble = WITH_LEVEL.ensemble(signals)
-        codes, _ = ensemble.code(objective, D, ensemble.silence(D.n_atoms), None)
+        engine = engine_of(signals, objective, WITH_LEVEL)
+        codes, _ = engine.code(D, engine.zero_codes(D.n_atoms), None)
         assert not codes.h.any()
         assert codes.u == pytest.approx(signals.X.sum(axis=1) / signals.n_observed, rel=1e-5)
 
     def test_no_penalty_leaves_any_level(self, rng):
         objective = make_objective(0.0)
         D = objective.dictionary(weights(objective, rng), TAU)
-        ensemble = WITH_LEVEL.ensemble(make_signals())
-        codes, moments = ensemble.code(objective, D, ensemble.silence(D.n_atoms), None)
-        assert moments.fit <= 1e-9 * ensemble.local.signals.energy.sum()
+        engine = engine_of(make_signals(), objective, WITH_LEVEL)
+        codes, moments = engine.code(D, engine.zero_codes(D.n_atoms), None)
+        assert moments.fit <= 1e-9 * engine.local.signals.energy.sum()
         assert np.isfinite(codes.u).all()
 
     @pytest.mark.parametrize("missing", [0.0, 0.3])
@@ -165,7 +159,7 @@ class TestLevel:
         """``d (sum_m r_m) / d u = -C``, by finite differences."""
         objective, signals = make_objective(), make_signals(missing)
         D = objective.dictionary(weights(objective, rng), TAU)
-        problem = _Problem(LocalSignals(signals), objective, D, D.kernel.atoms(TAU), None)
+        problem = _Problem(LocalEngine(objective, signals), D, D.kernel.atoms(TAU), None)
         start = np.zeros((M, D.n_atoms))
 
         def left(u):
@@ -186,11 +180,14 @@ def test_gradient_in_the_graph_and_the_scales(rng, atoms, missing, positive):
     """Of ``phi(w, tau) = min_{H, u}``, along the valid set, with penalties that differ."""
     objective, signals = make_objective(atoms=atoms), make_signals(missing)
     n = objective.candidates.n_edges
-    ensemble = SignalModel(positive, True).ensemble(signals)
+    engine = engine_of(signals, objective, SignalModel(positive, True))
     discount = rng.uniform(0.3, 1.0, (M, TAU.size * N))
-    reduced = _Reduced(objective, ensemble, TAU, True, discount)
+
+    def reduced(x, codes):
+        return engine.evaluate(x[:n], x[n:], codes, discount)
+
     x = np.concatenate([weights(objective, rng), TAU])
-    at = reduced(x, ensemble.silence(TAU.size * N))
+    at = reduced(x, engine.zero_codes(TAU.size * N))
     for _ in range(4):
         d = rng.standard_normal(x.size)
         d[:n] -= d[:n].mean()
@@ -202,11 +199,12 @@ def test_gradient_in_the_graph_and_the_scales(rng, atoms, missing, positive):
 @pytest.fixture(scope="module", params=[False, True], ids=["free", "positive"])
 def fit(request):
     objective, signals = make_objective(), make_signals(0.1, 0.1 * LEVEL)
-    ensemble = SignalModel(request.param, True).ensemble(signals)
+    engine = engine_of(signals, objective, SignalModel(request.param, True))
     w = np.full(objective.candidates.n_edges, objective.total / objective.candidates.n_edges)
     options = {"learn_scales": True, "max_iter": 500, "tol": 1e-6}
-    first = solve_heat(objective, ensemble, w, TAU, **options)
-    return objective, ensemble, first, refine_log(objective, ensemble, first, **options)
+    first = solve_heat(engine, Solution.start(w, TAU), **options)
+    log = engine_of(signals, replace(objective, penalty=LogSum()), SignalModel(request.param, True))
+    return objective, engine, first, solve_heat(log, first, **options)
 
 
 class TestFit:
@@ -217,30 +215,29 @@ class TestFit:
             assert (np.diff(solution.objective) <= 1e-10 * solution.objective[0]).all()
 
     def test_level_is_stationary(self, fit):
-        objective, ensemble, *solutions = fit
+        objective, engine, *solutions = fit
         for solution in solutions:
             D = objective.dictionary(solution.w, solution.tau)
             # Newton's step ends at a fall of 1e-12 of the energy: a residual near its root, 1e-6.
-            assert mean_residual(ensemble.local.signals, D, solution.codes) < 3e-6
+            assert mean_residual(engine.local.signals, D, solution.codes) < 3e-6
             assert np.array_equal(level_of(solution, N), solution.codes.u)
 
     def test_objective_is_lower_than_without(self, fit):
-        objective, ensemble, first, _ = fit
-        plain = solve_heat(
-            objective, ensemble.local, first.w, first.tau, learn_scales=True, max_iter=500, tol=1e-6
-        )
+        _, engine, first, _ = fit
+        start = Solution.start(first.w, first.tau)
+        plain = solve_heat(engine.local, start, learn_scales=True, max_iter=500, tol=1e-6)
         assert first.objective[-1] < plain.objective[-1]
         assert not level_of(plain, N).any()
 
     def test_positive_sources_are(self, fit):
-        _, ensemble, *solutions = fit
+        _, engine, *solutions = fit
         for solution in solutions:
-            assert solution.H.min() >= 0.0 or not ensemble.local.positive
+            assert solution.codes.h.min() >= 0.0 or not engine.local.positive
 
 
 def test_codes_come_back_from_a_file(rng):
-    ensemble = InterceptSignals(LocalSignals(make_signals()))
+    engine = InterceptEngine(LocalEngine(make_objective(), make_signals()))
     codes = LevelCodes(np.where(rng.random((M, 20)) < 0.2, rng.normal(size=(M, 20)), 0.0), LEVEL)
-    again = ensemble.unpack(ensemble.pack(codes), 20)
+    again = engine.unpack(engine.pack(codes), 20)
     assert np.array_equal(again.h, codes.h)
     assert np.array_equal(again.u, codes.u)

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from heatgraph.cli.console import Output, counted
-from heatgraph.cli.tables import TableOptions, label_column
-from heatgraph.distributed.local import local_cluster
+from heatgraph.cli.options import TableOptions
+from heatgraph.cli.tables import label_column
+from heatgraph.distributed.from_dask import local_cluster
 from heatgraph.distributed.parquet import ParquetSignals, read_parquet
 
 __all__ = ["ClusterTable", "asks_for_cluster", "cluster", "need_dask", "read_parts"]
@@ -102,26 +103,26 @@ def read_parts(paths: Sequence[Path], options: TableOptions) -> ClusterTable:
     return ClusterTable(frame, frame.columns, (*notes, f"signals of {many}, read by Dask"))
 
 
-def _labels(path: Path, options: TableOptions) -> tuple[Sequence[str], list[str]]:
+def _labels(path: Path, options: TableOptions) -> tuple[list[str], list[str]]:
     """The first column of a file where its name and its first rows say that it holds labels."""
     try:
         from pyarrow import ArrowInvalid
         from pyarrow.parquet import ParquetFile
     except ImportError:
-        return (), []  # which the reader says better
+        return [], []  # which the reader says better
     try:
         with ParquetFile(path) as file:
             names = file.schema_arrow.names
             index = (file.schema_arrow.pandas_metadata or {}).get("index_columns", [])
             if not names or names[0] in index:
-                return (), []
+                return [], []
             batch = next(file.iter_batches(FIRST_ROWS, columns=names[:1]), None)
     except (OSError, ArrowInvalid):
-        return (), []
+        return [], []
     cells = [] if batch is None else batch.column(0).to_pylist()
     side = ["" if cell is None else str(cell) for cell in cells]
     label, notes = label_column(path, names, side, options)
-    return (() if label is None else (label,)), notes
+    return ([] if label is None else [label]), notes
 
 
 def _files(path: Path) -> list[str]:

@@ -10,22 +10,11 @@ import numpy as np
 import pandas as pd
 import typer
 
-from heatgraph.cli.console import INTERRUPTED, Output, columns, errors_reported
-from heatgraph.cli.options import (
-    DebugFlag,
-    Decimal,
-    ForceFlag,
-    Header,
-    IndexColumn,
-    JsonFlag,
-    MissingValues,
-    QuietFlag,
-    Thousands,
-    Transpose,
-)
+from heatgraph.cli.console import INTERRUPTED, Output, columns
+from heatgraph.cli.options import ForceFlag, TableOptions, with_shared_options
 from heatgraph.cli.report import read_coordinates
 from heatgraph.cli.result_folder import REPORT, listed, page_written, result_folder
-from heatgraph.cli.tables import SignalTable, TableOptions, read_pairs, read_signals
+from heatgraph.cli.tables import SignalTable, read_pairs, read_signals
 from heatgraph.comparison import Comparison
 from heatgraph.comparison import compare as compare_methods
 from heatgraph.comparison.methods import METHODS, chosen_methods
@@ -36,6 +25,7 @@ from heatgraph.report.node_positions import place
 __all__ = ["compare"]
 
 
+@with_shared_options
 def compare(
     signals: Annotated[Path, typer.Argument(help="Signals as CSV, Parquet or NPY, one per row.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the results.")],
@@ -59,16 +49,10 @@ def compare(
     report: Annotated[
         bool, typer.Option(help="Write report.html, a page to look at the comparison in.")
     ] = True,
-    index_column: IndexColumn = None,
-    transpose: Transpose = None,
-    header: Header = None,
-    decimal: Decimal = None,
-    thousands: Thousands = None,
-    missing: MissingValues = None,
+    *,
+    options: TableOptions,
     force: ForceFlag = False,
-    json: JsonFlag = False,
-    quiet: QuietFlag = False,
-    debug: DebugFlag = False,
+    out: Output,
 ) -> None:
     """Compare methods by what they predict of signals that they have not seen.
 
@@ -76,14 +60,12 @@ def compare(
     report.html, a page that shows them.
     Ctrl-C ends the comparison and keeps the methods that are done.
     """
-    out = Output(json, quiet)
-    with errors_reported(debug):
+    with out.errors_told():
         if jobs == 0:
             raise ValueError("--jobs must be a number of fits, or -1 for all, got 0")
         chosen = None if methods is None else [name.strip() for name in methods.split(",")]
         chosen_methods(chosen, truth is not None)
         check_number("cv", cv, minimum=2, integer=True)
-        options = TableOptions(index_column, transpose, header, decimal, thousands, missing)
         table = read_signals(signals, options)
         known = None if truth is None else _known_graph(truth, table)
         out.note("; ".join(table.notes) + ".")

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import glob
-import json
-import math
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -20,8 +18,9 @@ from sklearn.exceptions import ConvergenceWarning
 
 from heatgraph.cli.options import option_of
 from heatgraph.errors import ParameterError
+from heatgraph.files import to_json
 
-__all__ = ["Output", "columns", "counted", "errors_reported"]
+__all__ = ["Output", "columns", "counted"]
 
 ERROR, INTERRUPTED = 2, 130
 ERRORS = (ValueError, OSError, ImportError, MemoryError)  # that the user can mend
@@ -31,8 +30,11 @@ ERRORS = (ValueError, OSError, ImportError, MemoryError)  # that the user can me
 class Output:
     """How much a command says, and in which form; ``warnings`` are those that it has told."""
 
-    json: bool = False
-    quiet: bool = False
+    json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no notes and no progress.")] = (
+        False
+    )
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False
     warnings: list[str] = field(default_factory=list, compare=False)
 
     def note(self, text: str) -> None:
@@ -76,6 +78,33 @@ class Output:
             if not issubclass(warning.category, (ConvergenceWarning, PendingDeprecationWarning)):
                 self.warning(str(warning.message))
 
+    @contextmanager
+    def errors_told(
+        self, checkpoint: Path | None = None, stopped: str = "stopped; nothing was written"
+    ) -> Iterator[None]:
+        """One line on standard error and exit code 2 for what the user can mend.
+
+        ``checkpoint`` is a file that a stopped command leaves and goes on from; ``stopped``
+        is said where there is none.
+        """
+        try:
+            yield
+        except KeyboardInterrupt:
+            if checkpoint is not None and _left(checkpoint):
+                self.warn(
+                    f"stopped; there are no results yet, but {checkpoint} is kept: the same "
+                    "command goes on from there"
+                )
+            else:
+                self.warn(stopped)
+            raise typer.Exit(INTERRUPTED) from None
+        except Exception as error:
+            # An error of a task that a cluster ran, of whatever type, has a note on where.
+            if self.debug or not (isinstance(error, ERRORS) or hasattr(error, "__notes__")):
+                raise
+            self.warn(f"error: {_message(error)}")
+            raise typer.Exit(ERROR) from None
+
 
 def counted(n: int, thing: str) -> str:
     """So many of a thing, in the singular or the plural."""
@@ -96,47 +125,6 @@ def columns(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
     for row in rows:
         table.add_row(*map(Text, row))
     return table
-
-
-def to_json(summary: Mapping[str, Any]) -> str:
-    """Strict JSON: what is not finite becomes null."""
-    return json.dumps(_finite(summary), indent=2, ensure_ascii=False, allow_nan=False)
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {key: _finite(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_finite(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-@contextmanager
-def errors_reported(
-    debug: bool, checkpoint: Path | None = None, stopped: str = "stopped; nothing was written"
-) -> Iterator[None]:
-    """One line on standard error and exit code 2 for what the user can mend.
-
-    ``checkpoint`` is a file that a command which is stopped leaves, and goes on from; ``stopped``
-    is said where there is none.
-    """
-    try:
-        yield
-    except KeyboardInterrupt:
-        if checkpoint is not None and _left(checkpoint):
-            Output().warn(
-                f"stopped; there are no results yet, but {checkpoint} is kept: the same command "
-                "goes on from there"
-            )
-        else:
-            Output().warn(stopped)
-        raise typer.Exit(INTERRUPTED) from None
-    except Exception as error:
-        # An error of a task that a cluster ran, of whatever type, has a note on where.
-        if debug or not (isinstance(error, ERRORS) or hasattr(error, "__notes__")):
-            raise
-        Output().warn(f"error: {_message(error)}")
-        raise typer.Exit(ERROR) from None
 
 
 def _left(checkpoint: Path) -> bool:

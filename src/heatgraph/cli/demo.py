@@ -10,13 +10,12 @@ from typing import Annotated, Any
 import numpy as np
 import pandas as pd
 import typer
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from heatgraph.cli.console import INTERRUPTED, Output, columns, errors_reported
+from heatgraph.cli.console import INTERRUPTED, Output, columns
 from heatgraph.cli.learn import fit, human, summary_of
-from heatgraph.cli.options import DebugFlag, ForceFlag, JsonFlag, QuietFlag
+from heatgraph.cli.options import ForceFlag, with_shared_options
 from heatgraph.cli.result_folder import (
     DPI,
     REPORT,
@@ -78,16 +77,15 @@ class Example:
     new_sources: NDArray[np.float64]
 
 
+@with_shared_options
 def demo(
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the results.")],
+    *,
     force: ForceFlag = False,
-    json: JsonFlag = False,
-    quiet: QuietFlag = False,
-    debug: DebugFlag = False,
+    out: Output,
 ) -> None:
     """Learn a graph of twenty towns from heat that was made to diffuse on it."""
-    out = Output(json, quiet)
-    with errors_reported(debug):
+    with out.errors_told():
         with result_folder(output, force) as folder:
             example = make_example()
             write_tables(folder, example)
@@ -145,7 +143,6 @@ def write_pictures(
 ) -> None:
     """The learned graph beside the true one, and the sources that were found."""
     figure = Figure(figsize=(8.6, 4.9), layout="constrained")
-    FigureCanvasAgg(figure)
     plot_laplacians([example.graph, model.graph_], ["true", "learned"], figure.subplots(1, 2))
     figure.savefig(folder / "comparison.png", dpi=DPI)
     places = example.graph.coordinates

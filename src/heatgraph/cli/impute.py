@@ -9,24 +9,11 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from heatgraph.cli.console import Output, counted, errors_reported
-from heatgraph.cli.options import (
-    DebugFlag,
-    Decimal,
-    ForceFlag,
-    Header,
-    IndexColumn,
-    JsonFlag,
-    MissingValues,
-    ModelFile,
-    QuietFlag,
-    Thousands,
-    Transpose,
-)
+from heatgraph.cli.console import Output, counted
+from heatgraph.cli.options import ForceFlag, ModelFile, TableOptions, with_shared_options
 from heatgraph.cli.result_folder import parents_made
 from heatgraph.cli.sources import HeatModel, heat_model, signals_for
 from heatgraph.cli.table_format import check_output
-from heatgraph.cli.tables import TableOptions
 from heatgraph.estimators import HeatCovariance
 
 __all__ = ["impute"]
@@ -34,6 +21,7 @@ __all__ = ["impute"]
 Array = NDArray[np.float64]
 
 
+@with_shared_options
 def impute(
     model_file: ModelFile,
     signals: Annotated[Path, typer.Argument(help="Signals, with empty cells where unobserved.")],
@@ -52,16 +40,10 @@ def impute(
             "of a Gaussian model only."
         ),
     ] = None,
-    index_column: IndexColumn = None,
-    transpose: Transpose = None,
-    header: Header = None,
-    decimal: Decimal = None,
-    thousands: Thousands = None,
-    missing: MissingValues = None,
+    *,
+    options: TableOptions,
     force: ForceFlag = False,
-    json: JsonFlag = False,
-    quiet: QuietFlag = False,
-    debug: DebugFlag = False,
+    out: Output,
 ) -> None:
     """Fill the missing values of signals by what their sources diffuse into.
 
@@ -69,17 +51,12 @@ def impute(
     and which way round it is.  A signal with nothing observed stays empty.  A Gaussian model gives
     the mean and the standard deviation of what is missing, given what was observed.
     """
-    out = Output(json, quiet)
-    with errors_reported(debug):
+    with out.errors_told():
         check_output(output, force)
         model = heat_model(model_file)
         if std is not None:
             _check_std(std, output, force, model)
-        table = signals_for(
-            model,
-            signals,
-            TableOptions(index_column, transpose, header, decimal, thousands, missing),
-        )
+        table = signals_for(model, signals, options)
         out.note("; ".join(table.notes) + ".")
         frame = table.frame if hasattr(model, "feature_names_in_") else table.values
         seen = np.asarray(~np.isnan(table.values).all(axis=1))

@@ -14,20 +14,8 @@ from joblib import effective_n_jobs
 from numpy.typing import NDArray
 
 from heatgraph.cli.cluster import ClusterTable, asks_for_cluster, cluster, need_dask, read_parts
-from heatgraph.cli.console import INTERRUPTED, Output, counted, errors_reported
-from heatgraph.cli.options import (
-    Coordinates,
-    DebugFlag,
-    Decimal,
-    ForceFlag,
-    Header,
-    IndexColumn,
-    JsonFlag,
-    MissingValues,
-    QuietFlag,
-    Thousands,
-    Transpose,
-)
+from heatgraph.cli.console import INTERRUPTED, Output, counted
+from heatgraph.cli.options import Coordinates, ForceFlag, TableOptions, with_shared_options
 from heatgraph.cli.report import read_coordinates
 from heatgraph.cli.result_folder import (
     REPORT,
@@ -39,7 +27,7 @@ from heatgraph.cli.result_folder import (
     write_page,
     write_summary,
 )
-from heatgraph.cli.tables import SignalTable, TableOptions, read_pairs, read_signals
+from heatgraph.cli.tables import SignalTable, read_pairs, read_signals
 from heatgraph.cli.task import (
     METHODS,
     TAKE_GAPS,
@@ -74,6 +62,7 @@ SIGNALS = (
 )
 
 
+@with_shared_options
 def learn(
     signals: Annotated[list[Path], typer.Argument(help=SIGNALS)],
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the results.")],
@@ -160,16 +149,10 @@ def learn(
     report: Annotated[
         bool, typer.Option(help="Write report.html, a page to look at the result in.")
     ] = True,
-    index_column: IndexColumn = None,
-    transpose: Transpose = None,
-    header: Header = None,
-    decimal: Decimal = None,
-    thousands: Thousands = None,
-    missing: MissingValues = None,
+    *,
+    options: TableOptions,
     force: ForceFlag = False,
-    json: JsonFlag = False,
-    quiet: QuietFlag = False,
-    debug: DebugFlag = False,
+    out: Output,
 ) -> None:
     """Learn the graph on which signals diffused.
 
@@ -177,8 +160,7 @@ def learn(
     --checkpoint, the same command goes on from where it was stopped, by whatever; with --force
     where it has left results, as after Ctrl-C.
     """
-    out = Output(json, quiet)
-    with errors_reported(debug, checkpoint, STOPPED):
+    with out.errors_told(checkpoint, STOPPED):
         if jobs == 0:
             raise ValueError("--jobs must be a number of threads, or -1 for all, got 0")
         task = asked(
@@ -206,7 +188,6 @@ def learn(
                 "random_state": seed,
             },
         )
-        options = TableOptions(index_column, transpose, header, decimal, thousands, missing)
         with (
             result_folder(output, force) as folder,
             signals_of(signals, options, scheduler, jobs, method, out) as table,

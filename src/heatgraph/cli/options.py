@@ -1,26 +1,23 @@
-"""Options that several commands share."""
+"""Options that several commands share: each is defined here, once."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from functools import wraps
+from inspect import Parameter, signature
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
 __all__ = [
     "Coordinates",
-    "DebugFlag",
-    "Decimal",
     "ForceFlag",
-    "Header",
-    "IndexColumn",
-    "JsonFlag",
-    "MissingValues",
     "ModelFile",
-    "QuietFlag",
-    "Thousands",
-    "Transpose",
+    "TableOptions",
     "option_of",
+    "with_shared_options",
 ]
 
 # Where an option is not called like the parameter that it sets.
@@ -33,26 +30,6 @@ OPTIONS = {
     "random_state": "--seed",
 }
 
-IndexColumn = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--index-column",
-        "--labels",
-        help="Column that labels the signals, or none; may be given several times.",
-    ),
-]
-Transpose = Annotated[
-    bool | None, typer.Option(help="Whether nodes are rows, and signals columns.")
-]
-Header = Annotated[bool | None, typer.Option(help="Whether the first line of a CSV has names.")]
-Decimal = Annotated[str | None, typer.Option(help="Decimal mark of a CSV: . or ,")]
-Thousands = Annotated[str | None, typer.Option(help="What separates thousands in a CSV.")]
-MissingValues = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--missing", help="Value that stands for a gap, such as -999; may be given several times."
-    ),
-]
 Coordinates = Annotated[
     Path | None,
     typer.Option(
@@ -60,12 +37,79 @@ Coordinates = Annotated[
     ),
 ]
 ForceFlag = Annotated[bool, typer.Option("--force", help="Replace earlier results.")]
-JsonFlag = Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")]
-QuietFlag = Annotated[bool, typer.Option("--quiet", "-q", help="Show no notes and no progress.")]
-DebugFlag = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 ModelFile = Annotated[
     Path, typer.Argument(metavar="MODEL", help="A model file, or the folder of `learn`.")
 ]
+
+
+@dataclass(frozen=True)
+class TableOptions:
+    """How the user wants a table read; None leaves it to the content.
+
+    ``index_column`` are names, or ("none",); ``missing`` are values that stand for a gap, or
+    ("none",); ``nodes`` are the columns that a model knows.
+    """
+
+    index_column: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--index-column",
+            "--labels",
+            help="Column that labels the signals, or none; may be given several times.",
+        ),
+    ] = None
+    transpose: Annotated[
+        bool | None, typer.Option(help="Whether nodes are rows, and signals columns.")
+    ] = None
+    header: Annotated[
+        bool | None, typer.Option(help="Whether the first line of a CSV has names.")
+    ] = None
+    decimal: Annotated[str | None, typer.Option(help="Decimal mark of a CSV: . or ,")] = None
+    thousands: Annotated[str | None, typer.Option(help="What separates thousands in a CSV.")] = None
+    missing: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--missing",
+            help="Value that stands for a gap, such as -999; may be given several times.",
+        ),
+    ] = None
+    nodes: tuple[str, ...] | None = None
+
+
+def with_shared_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command of typer an option for each option of its parameters that are dataclasses."""
+    hints = get_type_hints(command, include_extras=True)
+    groups = {name: kind for name, kind in hints.items() if hasattr(kind, "__dataclass_fields__")}
+    parameters, names = [], {}
+    for parameter in signature(command).parameters.values():
+        if parameter.name not in groups:
+            parameters.append(parameter.replace(annotation=hints[parameter.name]))
+            continue
+        kind = groups[parameter.name]
+        annotations = get_type_hints(kind, include_extras=True)
+        options = [f for f in fields(kind) if hasattr(annotations[f.name], "__metadata__")]
+        names[parameter.name] = [option.name for option in options]
+        parameters += [
+            Parameter(
+                option.name,
+                Parameter.KEYWORD_ONLY,
+                default=option.default,
+                annotation=annotations[option.name],
+            )
+            for option in options
+        ]
+
+    @wraps(command)
+    def called(**given: Any) -> None:
+        gathered = {
+            group: groups[group](**{name: given.pop(name) for name in of_group})
+            for group, of_group in names.items()
+        }
+        command(**given, **gathered)
+
+    called.__signature__ = signature(command).replace(parameters=parameters)  # type: ignore[attr-defined]
+    called.__annotations__ = {p.name: p.annotation for p in parameters}
+    return called
 
 
 def option_of(parameter: str) -> str:

@@ -8,31 +8,24 @@ from typing import Annotated, Any
 import pandas as pd
 import typer
 
-from heatgraph.cli.console import Output, errors_reported
+from heatgraph.cli.console import Output
 from heatgraph.cli.csv_reader import SAVE_AS_UTF8
 from heatgraph.cli.options import (
     Coordinates,
-    DebugFlag,
-    Decimal,
     ForceFlag,
-    Header,
-    IndexColumn,
-    JsonFlag,
-    MissingValues,
     ModelFile,
-    QuietFlag,
-    Thousands,
-    Transpose,
+    TableOptions,
+    with_shared_options,
 )
 from heatgraph.cli.result_folder import model_path, parents_made
 from heatgraph.cli.sources import signals_for
-from heatgraph.cli.tables import TableOptions
 from heatgraph.report import write_report
 from heatgraph.storage import load_model
 
 __all__ = ["report"]
 
 
+@with_shared_options
 def report(
     model_file: ModelFile,
     signals: Annotated[
@@ -43,23 +36,16 @@ def report(
     ),
     coordinates: Coordinates = None,
     title: Annotated[str, typer.Option(help="Heading of the page.")] = "A learned graph",
-    index_column: IndexColumn = None,
-    transpose: Transpose = None,
-    header: Header = None,
-    decimal: Decimal = None,
-    thousands: Thousands = None,
-    missing: MissingValues = None,
+    *,
+    options: TableOptions,
     force: ForceFlag = False,
-    json: JsonFlag = False,
-    quiet: QuietFlag = False,
-    debug: DebugFlag = False,
+    out: Output,
 ) -> None:
     """Write a page that shows a model: one file, which needs no network to open.
 
     With SIGNALS it shows them on the graph, their sources and how well the model fits them.
     """
-    out = Output(json, quiet)
-    with errors_reported(debug):
+    with out.errors_told():
         if output.suffix.lower() not in (".html", ".htm"):
             raise ValueError(f"--output: the page is an .html file, got {output}")
         if output.exists() and not force:
@@ -67,7 +53,6 @@ def report(
         model = load_model(model_path(model_file))
         shown: dict[str, Any] = {}
         if signals is not None:
-            options = TableOptions(index_column, transpose, header, decimal, thousands, missing)
             table = signals_for(model, signals, options)
             out.note("; ".join(table.notes) + ".")
             named = hasattr(model, "feature_names_in_")

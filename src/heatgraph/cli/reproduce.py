@@ -21,8 +21,8 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from heatgraph.cli.console import ERROR, INTERRUPTED, Output, columns, errors_reported
-from heatgraph.cli.options import DebugFlag, ForceFlag, JsonFlag, QuietFlag
+from heatgraph.cli.console import ERROR, INTERRUPTED, Output, columns
+from heatgraph.cli.options import ForceFlag, with_shared_options
 from heatgraph.datasets.fetch import HOME_VARIABLE
 from heatgraph.experiments import (
     EXPERIMENTS,
@@ -41,6 +41,7 @@ __all__ = ["reproduce"]
 CELLS = ".cells"
 
 
+@with_shared_options
 def reproduce(
     names: Annotated[
         list[str] | None, typer.Argument(metavar="NAME...", help="Experiments, or all.")
@@ -89,17 +90,15 @@ def reproduce(
     cache: Annotated[
         Path | None, typer.Option(help="Where finished parts are kept; .cells in the output.")
     ] = None,
+    *,
     force: ForceFlag = False,
-    json: JsonFlag = False,
-    quiet: QuietFlag = False,
-    debug: DebugFlag = False,
+    out: Output,
 ) -> None:
     """Compute tables and figures of the paper anew, and put them beside the paper's.
 
     An interrupted run goes on where it stopped when the same command is given again.
     """
-    out = Output(json, quiet)
-    with errors_reported(debug):
+    with out.errors_told():
         if list_:
             _list(out)
             return

@@ -11,15 +11,14 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from heatgraph.cli.cluster import ClusterTable
-from heatgraph.cli.console import Output, columns, to_json
+from heatgraph.cli.console import Output, columns
 from heatgraph.cli.tables import SignalTable
 from heatgraph.estimators import HeatCovariance
-from heatgraph.files import write_atomically, write_folder
+from heatgraph.files import to_json, write_atomically, write_folder
 from heatgraph.graph import Graph
 from heatgraph.graph.convert import labels
 from heatgraph.plotting import (
@@ -202,7 +201,6 @@ def page_written(out: Output) -> Iterator[None]:
 def draw(path: Path, size: tuple[float, float], plot: Callable[[Any], object], out: Output) -> None:
     """A picture in a file.  One that cannot be drawn is no reason to lose a result."""
     figure = Figure(figsize=size, layout="constrained")
-    FigureCanvasAgg(figure)
     try:
         with out.warnings_told():
             plot(figure.subplots())

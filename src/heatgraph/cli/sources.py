@@ -9,20 +9,8 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from heatgraph.cli.console import Output, columns, counted, errors_reported
-from heatgraph.cli.options import (
-    DebugFlag,
-    Decimal,
-    ForceFlag,
-    Header,
-    IndexColumn,
-    JsonFlag,
-    MissingValues,
-    ModelFile,
-    QuietFlag,
-    Thousands,
-    Transpose,
-)
+from heatgraph.cli.console import Output, columns, counted
+from heatgraph.cli.options import ForceFlag, ModelFile, TableOptions, with_shared_options
 from heatgraph.cli.result_folder import (
     draw,
     listed,
@@ -34,7 +22,7 @@ from heatgraph.cli.result_folder import (
     write_summary,
 )
 from heatgraph.cli.table_format import NPY, PARQUET, TEXT, kind_of
-from heatgraph.cli.tables import SignalTable, TableOptions, read_signals
+from heatgraph.cli.tables import SignalTable, read_signals
 from heatgraph.cli.task import model_of
 from heatgraph.estimators import HeatCovariance, LearnHeat, SourceCodes
 from heatgraph.plotting import plot_sources
@@ -48,6 +36,7 @@ MAX_ROWS = 30  # of the table printed on a terminal
 OTHER_KINDS = {*TEXT, *PARQUET, NPY, ".json", ".npz", ".xlsx", ".png", ".html"} - {".csv"}
 
 
+@with_shared_options
 def sources(
     model_file: ModelFile,
     signals: Annotated[Path, typer.Argument(help="Signals, a column for every node of MODEL.")],
@@ -56,16 +45,10 @@ def sources(
         typer.Option("--output", "-o", help="A .csv file, or a folder, for all sources."),
     ] = None,
     top: Annotated[int, typer.Option(min=1, help="Sources of a signal to show.")] = 3,
-    index_column: IndexColumn = None,
-    transpose: Transpose = None,
-    header: Header = None,
-    decimal: Decimal = None,
-    thousands: Thousands = None,
-    missing: MissingValues = None,
+    *,
+    options: TableOptions,
     force: ForceFlag = False,
-    json: JsonFlag = False,
-    quiet: QuietFlag = False,
-    debug: DebugFlag = False,
+    out: Output,
 ) -> None:
     """Find the sources of signals on a learned graph.
 
@@ -73,15 +56,13 @@ def sources(
     Of a Gaussian model, which has heat released everywhere, they are the mean heat at every node,
     given the signal.
     """
-    out = Output(json, quiet)
-    with errors_reported(debug):
+    with out.errors_told():
         if output is not None and kind_of(output) in OTHER_KINDS:
             raise ValueError(
                 f"--output: sources are written as a .csv file or into a folder, not as "
                 f"{kind_of(output)}, got {output}"
             )
         model = heat_model(model_file)
-        options = TableOptions(index_column, transpose, header, decimal, thousands, missing)
         table = signals_for(model, signals, options)
         out.note("; ".join(table.notes) + ".")
         if output is not None and output.suffix.lower() == ".csv":

@@ -26,6 +26,7 @@ from heatgraph.cli.csv_reader import (
     to_numbers,
 )
 from heatgraph.cli.gaps import constant_columns, gaps_marked
+from heatgraph.cli.options import TableOptions
 from heatgraph.cli.table_format import TEXT, Origin, kind_of
 from heatgraph.cli.table_layout import (
     LABEL_NAME,
@@ -41,23 +42,6 @@ from heatgraph.graph.storage import NOT_XML
 __all__ = ["SignalTable", "TableOptions", "label_column", "read_pairs", "read_signals"]
 
 FEW_UNITS = 3  # rows that a table must have for a second line of text to be one of names
-
-
-@dataclass(frozen=True)
-class TableOptions:
-    """How the user wants a table read; None leaves it to the content.
-
-    ``index_column`` are names, or ("none",); ``missing`` are values that stand for a gap, or
-    ("none",); ``nodes`` are the columns that a model knows.
-    """
-
-    index_column: Sequence[str] | None = None
-    transpose: bool | None = None
-    header: bool | None = None
-    decimal: str | None = None
-    thousands: str | None = None
-    missing: Sequence[str] | None = None
-    nodes: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, eq=False)

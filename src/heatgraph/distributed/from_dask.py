@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import reduce
+from operator import add
 from typing import Any
 
 import numpy as np
@@ -13,21 +15,102 @@ from numpy.typing import NDArray
 from heatgraph.distributed import worker_tasks
 from heatgraph.distributed.parquet import ParquetRows, ParquetSignals
 from heatgraph.distributed.signal_batches import Chunk, Stream
-from heatgraph.distributed.signal_summary import (
-    SignalSummary,
-    summarise,
-    summarise_row_group,
-    total,
-)
 from heatgraph.distributed.signals import DaskSignals, Step, add_remedy
+from heatgraph.solvers import engine
 
-__all__ = ["as_array", "cluster_client", "is_dask", "lazy_sources", "signals_of", "summary_of"]
+__all__ = [
+    "SignalSummary",
+    "as_array",
+    "cluster_client",
+    "is_dask",
+    "lazy_sources",
+    "local_cluster",
+    "signals_of",
+    "summarise",
+    "summary_of",
+]
 
 Array = NDArray[np.float64]
 
 # Share of the workers' memory: more signals than that are read again at every step.  The codes are
 # held with the signals, and may take several times as much.
 HELD_SHARE = 0.1
+# What Dask asks of a worker every hundredth of a second, where its time goes, takes a twentieth of
+# the time of a worker that does nothing but compiled code, of which it can tell nothing.
+QUIET = {"distributed.worker.profile.enabled": False}
+
+
+@dataclass(frozen=True, eq=False)
+class SignalSummary:
+    """Sizes of some signals.
+
+    ``squares`` and ``sums`` (N,) are in units of ``top``, the largest absolute value, so that the
+    square of no value overflows.  ``checksum`` depends on the bits of the values, but not on the
+    chunks, nor on the order of the signals.
+    """
+
+    n_signals: int
+    top: float
+    squares: float
+    sums: Array
+    n_observed: NDArray[np.intp]
+    n_infinite: int
+    checksum: int = 0
+
+    @property
+    def masked(self) -> bool:
+        """Whether there are missing entries."""
+        return bool((self.n_observed < self.n_signals).any())
+
+    @property
+    def node_means(self) -> Array:
+        """The mean of what was observed of each node; 0 where nothing was."""
+        means: Array = self.sums / np.maximum(self.n_observed, 1) * self.top
+        return means
+
+    def energy_over(self, unit: float) -> float:
+        """The squared norm of all signals, in units of ``unit``."""
+        return self.squares * (self.top / unit) ** 2
+
+    def __add__(self, other: SignalSummary) -> SignalSummary:
+        top = max(self.top, other.top)
+        shares = [part.top / top if top > 0.0 else 0.0 for part in (self, other)]
+        return SignalSummary(
+            self.n_signals + other.n_signals,
+            top,
+            self.squares * shares[0] ** 2 + other.squares * shares[1] ** 2,
+            self.sums * shares[0] + other.sums * shares[1],
+            self.n_observed + other.n_observed,
+            self.n_infinite + other.n_infinite,
+            (self.checksum + other.checksum) % 2**64,
+        )
+
+
+def summarise(rows: Any) -> SignalSummary:
+    """The summary of signals (m, N), one batch at a time."""
+    X = np.asarray(rows)
+    n_batches = max(1, -(-len(X) // engine.BATCH))
+    return reduce(add, [_of_batch(some) for some in np.array_split(X, n_batches)])
+
+
+def summarise_row_group(rows: ParquetRows) -> SignalSummary:
+    """The summary of a row group of a Parquet file."""
+    return reduce(add, [_of_batch(piece) for piece in rows.pieces()])
+
+
+def _of_batch(rows: Any) -> SignalSummary:
+    X = np.asarray(rows, dtype=np.float64)
+    n_observed = (~np.isnan(X)).sum(axis=0)
+    n_infinite = int(np.isinf(X).sum())
+    if n_infinite:
+        return SignalSummary(len(X), 0.0, 0.0, np.zeros(X.shape[1]), n_observed, n_infinite)
+    top = float(np.nanmax(np.abs(X), initial=0.0))
+    relative = X / top if top > 0.0 else np.zeros(X.shape)
+    squares, sums = float(np.nansum(np.square(relative))), np.nansum(relative, axis=0)
+    odd = 2 * np.arange(X.shape[1], dtype=np.uint64) + 1  # differs by column: their order counts
+    bits = np.where(np.isnan(X), 0.0, X).view(np.uint64)
+    checksum = int((bits.sum(axis=0, dtype=np.uint64) * odd).sum(dtype=np.uint64))
+    return SignalSummary(len(X), top, squares, sums, n_observed, 0, checksum)
 
 
 def is_dask(X: Any) -> bool:
@@ -59,6 +142,22 @@ def cluster_client(n_threads: int) -> Iterator[Any]:
             yield client
         return
     yield client
+
+
+@contextmanager
+def local_cluster(n_workers: int, **settings: Any) -> Iterator[Any]:
+    """A client of so many worker processes, of one thread each, for the time of the block."""
+    import dask
+    from distributed import Client, LocalCluster
+
+    how = {"threads_per_worker": 1, "dashboard_address": ":0", **settings}
+    with (
+        dask.config.set(QUIET),
+        LocalCluster(n_workers=n_workers, **how) as cluster,
+        # What workers have found is fetched from them, and not by way of the scheduler.
+        Client(cluster, direct_to_workers=True) as client,
+    ):
+        yield client
 
 
 def as_array(X: Any) -> Any:
@@ -111,7 +210,8 @@ def summary_of(X: Any, given: Any, client: Any) -> SignalSummary:
         if found[-1].n_infinite:
             raise ValueError(f"X contains infinity: {chunk}; mark what was not observed by NaN.")
         first += size
-    return total(found)
+    total: SignalSummary = reduce(add, found)
+    return total
 
 
 def signals_of(X: Any, given: Any, summary: SignalSummary, unit: float, client: Any) -> DaskSignals:

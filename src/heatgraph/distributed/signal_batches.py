@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from heatgraph.distributed.parquet import ParquetRows
 from heatgraph.models.heat import Signals
-from heatgraph.solvers import signal_access
+from heatgraph.solvers import engine
 
 __all__ = ["Chunk", "Counts", "Source", "Stream", "batches", "make_part"]
 
@@ -76,13 +76,13 @@ def batches(source: Source, counts: Counts | None = None) -> Iterator[Signals]:
         yield from _read_batches(source, chosen)
         return
     M = source.X.shape[1] if chosen is None else chosen.size
-    for k in range(0, M, signal_access.BATCH):
-        some = slice(k, k + signal_access.BATCH)
+    for k in range(0, M, engine.BATCH):
+        some = slice(k, k + engine.BATCH)
         yield source.take(some if chosen is None else chosen[some])
 
 
 def _read_batches(stream: Stream, chosen: NDArray[np.intp] | None) -> Iterator[Signals]:
-    size = signal_access.BATCH
+    size = engine.BATCH
     waiting = np.empty((0, 0))  # rows read that do not fill a batch yet
     n_read = 0
     for rows in stream.rows():

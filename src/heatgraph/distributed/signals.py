@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import Any
 from weakref import WeakSet
 
 import numpy as np
@@ -22,11 +22,12 @@ from heatgraph.distributed import worker_tasks
 from heatgraph.distributed.worker_tasks import Recipe
 from heatgraph.graph import CandidateEdges
 from heatgraph.kernels.eigen import DenseHeat
-from heatgraph.models.atoms import ATOMS
-from heatgraph.models.heat import Dictionary, HeatObjective, Moments, Signals
-from heatgraph.solvers import signal_access
+from heatgraph.models.heat import Dictionary, HeatObjective, Signals
+from heatgraph.solvers.engine import Engine, contrasts_of
+from heatgraph.solvers.quasi_newton import Evaluation
+from heatgraph.solvers.signal_model import PLAIN, SignalModel, engine_of
 
-__all__ = ["DaskSignals", "Step", "add_remedy"]
+__all__ = ["DaskEngine", "DaskSignals", "Step", "add_remedy"]
 
 Array = NDArray[np.float64]
 
@@ -38,7 +39,7 @@ LONGEST_CHAIN = 24
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """Codes that are with the workers: the recipe that made them, and where its discount is from.
+    """Codes that are with the workers: the recipe that made them, and the step of its tangent.
 
     ``remote`` is the recipe on the cluster, which tasks are given.
     """
@@ -49,7 +50,7 @@ class Step:
 
     @property
     def chain(self) -> tuple[Step, ...]:
-        """The step and those that lead to its discount."""
+        """The step and those that lead to its tangent."""
         return (self, *(self.before.chain if self.before is not None else ()))
 
     def cut(self, longest: int) -> Step:
@@ -61,7 +62,7 @@ class Step:
 
 @dataclass(frozen=True, eq=False)
 class DaskSignals:
-    """Signals in parts, each a future on a cluster; an ``Ensemble``.
+    """Signals in parts, each a future on a cluster.
 
     ``homes`` are the workers that have worked on each part last.  ``counts`` says how often each
     signal of a part counts, where that is not once.
@@ -79,61 +80,6 @@ class DaskSignals:
     store: str = field(default_factory=lambda: secrets.token_hex(8))
     masked: bool = False
     alive: WeakSet[Step] = field(default_factory=WeakSet)
-    steps_per_tangent: ClassVar[int] = signal_access.STEPS_PER_TANGENT
-
-    def silence(self, n_atoms: int) -> None:
-        """No step at all."""
-        return None
-
-    def code(
-        self, objective: HeatObjective, D: Dictionary, start: Step | None, discount: Step | None
-    ) -> tuple[Step, Moments]:
-        step = self._step(objective, D, discount)
-        number = None if start is None else start.recipe.number
-        return step, self._ask(worker_tasks.code_part, step, number)
-
-    def discount(self, D: Dictionary, codes: Step, alpha: float) -> tuple[Step, float]:
-        return codes, float(self._ask(worker_tasks.above_part, codes))
-
-    def moments(self, objective: HeatObjective, D: Dictionary, codes: Step) -> Moments:
-        moments: Moments = self._ask(worker_tasks.moments_of_part, codes)
-        return moments
-
-    def settle(self, objective: HeatObjective, D: Dictionary, codes: Step) -> Step:
-        step = self._step(objective, D, codes, settle=True)
-        self._ask(worker_tasks.code_part, step, None)
-        return step
-
-    def sources(self, codes: Step, n_scales: int) -> Array:
-        return np.empty((n_scales, self.n_nodes, 0))
-
-    def pack(self, codes: Step | None) -> dict[str, NDArray[Any]]:
-        """The recipes: codes are found again from them, to the precision of the coding."""
-        arrays: dict[str, NDArray[Any]] = {}
-        for k, step in enumerate(() if codes is None else codes.chain):
-            D, objective = step.recipe.D, step.recipe.objective
-            unit = int(objective.atoms is ATOMS["unit"])
-            arrays |= {
-                f"lam{k}": D.kernel.lam,
-                f"U{k}": D.kernel.U,
-                f"tau{k}": D.tau,
-                f"penalty{k}": np.array(
-                    [objective.alpha, unit, step.recipe.settle], dtype=np.float64
-                ),
-            }
-        return arrays
-
-    def unpack(self, arrays: Mapping[str, NDArray[Any]], n_atoms: int) -> Step | None:
-        step: Step | None = None
-        n_steps = sum(name.startswith("lam") for name in arrays)
-        for k in reversed(range(n_steps)):
-            alpha, unit, settle = arrays[f"penalty{k}"].tolist()
-            kernel, tau = DenseHeat(arrays[f"lam{k}"], arrays[f"U{k}"]), arrays[f"tau{k}"]
-            atoms = ATOMS["unit" if unit else "raw"]
-            objective = HeatObjective(_no_candidates(self.n_nodes), alpha, 0.0, atoms)
-            D = Dictionary(kernel, tau, kernel.decay(tau), atoms.weights(kernel, tau))
-            step = self._step(objective, D, step, bool(settle))
-        return step
 
     def take(self, which: NDArray[Any]) -> DaskSignals:
         """Some of the signals: by a mask, or by their numbers, as often as they are named."""
@@ -152,11 +98,8 @@ class DaskSignals:
     @cached_property
     def gram(self) -> Array:
         """``X X^T`` (N, N), from which the distances between nodes follow."""
-        gram: Array = self._sum(worker_tasks.gram_of_part)
+        gram: Array = self.sum_of(worker_tasks.gram_of_part)
         return gram
-
-    def contrasts(self, candidates: CandidateEdges) -> tuple[Array, float]:
-        return signal_access.contrasts_of(self.gram, candidates)
 
     def sample(self, which: NDArray[np.intp]) -> Signals:
         """Some signals, by their numbers in ascending order, in memory."""
@@ -182,26 +125,7 @@ class DaskSignals:
         """Let the workers forget the codes."""
         self.client.run(worker_tasks.forget, self.store, on_error="ignore")
 
-    def _step(
-        self, objective: HeatObjective, D: Dictionary, before: Step | None, settle: bool = False
-    ) -> Step:
-        if before is not None:
-            before = before.cut(LONGEST_CHAIN)
-            self.alive.add(before)
-        bare = replace(objective, candidates=_no_candidates(self.n_nodes))
-        # By chance, so that two fits on one cluster do not share a number.
-        recipe = Recipe(secrets.randbits(62), bare, D, settle)
-        step = Step(recipe, self.send(recipe), before)
-        self.alive.add(step)
-        return step
-
-    def _ask(self, function: Any, step: Step, *arguments: Any) -> Any:
-        recipes = [s.remote for s in step.chain]
-        # What is still referred to here may be asked for; other codes the workers can drop.
-        alive = [s.recipe.number for s in self.alive]
-        return self._sum(function, recipes, *arguments, alive)
-
-    def _sum(self, function: Any, *arguments: Any) -> Any:
+    def sum_of(self, function: Any, *arguments: Any) -> Any:
         """The sum over the parts of what ``function`` returns for each."""
         counts = [None] * len(self.parts) if self.counts is None else self.counts
         tasks = [
@@ -225,6 +149,96 @@ class DaskSignals:
         return self.client.submit(function, *arguments, key=name, pure=False, **where)
 
 
+@dataclass(frozen=True, eq=False)
+class DaskEngine:
+    """The objective of signals on a cluster; codes, and the tangent at them, are :class:`Step`s."""
+
+    objective: HeatObjective
+    signals: DaskSignals
+
+    @property
+    def n_signals(self) -> int:
+        return self.signals.n_signals
+
+    def evaluate(
+        self, w: Array, tau: Array, codes: Step | None, slopes: Step | None = None
+    ) -> Evaluation[Step | None]:
+        D = self.objective.dictionary(w, tau)
+        step = self._step(self.objective, D, slopes)
+        number = None if codes is None else codes.recipe.number
+        moments = self._ask(worker_tasks.code_part, step, number)
+        return Evaluation(*self.objective.evaluate(D, w, moments), step)
+
+    def tangent(self, w: Array, tau: Array, codes: Step) -> tuple[Step, float]:
+        return codes, float(self._ask(worker_tasks.above_part, codes))
+
+    def value(self, w: Array, tau: Array, codes: Step) -> float:
+        D, above = codes.recipe.D, float(self._ask(worker_tasks.above_part, codes))
+        moments = self._ask(worker_tasks.moments_of_part, codes)
+        return self.objective.value(D, w, moments) + above
+
+    def settle(self, w: Array, tau: Array, codes: Step) -> Step:
+        step = self._step(self.objective, self.objective.dictionary(w, tau), codes, settle=True)
+        self._ask(worker_tasks.code_part, step, None)
+        return step
+
+    def contrasts(self) -> tuple[Array, float]:
+        return contrasts_of(self.signals.gram, self.objective.candidates)
+
+    def zero_codes(self, n_atoms: int) -> None:
+        """No step at all."""
+        return None
+
+    def pack(self, codes: Step | None) -> dict[str, NDArray[Any]]:
+        """The recipes: codes are found again from them, to the precision of the coding."""
+        arrays: dict[str, NDArray[Any]] = {}
+        for k, step in enumerate(() if codes is None else codes.chain):
+            D, settle = step.recipe.D, float(step.recipe.settle)
+            penalty = np.array([step.recipe.objective.alpha, settle])
+            own = {"lam": D.kernel.lam, "U": D.kernel.U, "tau": D.tau, "penalty": penalty}
+            arrays |= {f"{name}{k}": array for name, array in own.items()}
+        return arrays
+
+    def unpack(self, arrays: Mapping[str, NDArray[Any]], n_atoms: int) -> Step | None:
+        step: Step | None = None
+        n_steps = sum(name.startswith("lam") for name in arrays)
+        for k in reversed(range(n_steps)):
+            alpha, settle = arrays[f"penalty{k}"].tolist()
+            kernel, tau = DenseHeat(arrays[f"lam{k}"], arrays[f"U{k}"]), arrays[f"tau{k}"]
+            omega = self.objective.atoms.weights(kernel, tau)
+            D = Dictionary(kernel, tau, kernel.decay(tau), omega)
+            step = self._step(replace(self.objective, alpha=alpha), D, step, bool(settle))
+        return step
+
+    def _step(
+        self, objective: HeatObjective, D: Dictionary, before: Step | None, settle: bool = False
+    ) -> Step:
+        alive = self.signals.alive
+        if before is not None:
+            before = before.cut(LONGEST_CHAIN)
+            alive.add(before)
+        none = np.empty(0, dtype=np.intp)  # workers need no candidates
+        bare = replace(objective, candidates=CandidateEdges(self.signals.n_nodes, none, none))
+        # By chance, so that two fits on one cluster do not share a number.
+        recipe = Recipe(secrets.randbits(62), bare, D, settle)
+        step = Step(recipe, self.signals.send(recipe), before)
+        alive.add(step)
+        return step
+
+    def _ask(self, function: Any, step: Step, *arguments: Any) -> Any:
+        recipes = [s.remote for s in step.chain]
+        # What is still referred to here may be asked for; other codes the workers can drop.
+        alive = [s.recipe.number for s in self.signals.alive]
+        return self.signals.sum_of(function, recipes, *arguments, alive)
+
+
+@engine_of.register
+def _(
+    signals: DaskSignals, objective: HeatObjective, model: SignalModel = PLAIN, n_threads: int = 1
+) -> Engine[Any, Any]:
+    return DaskEngine(objective, signals)
+
+
 def _result(futures: list[Any]) -> list[Any]:
     """What tasks returned; an error of one of them is raised as it is."""
     try:
@@ -243,8 +257,3 @@ def add_remedy(error: Exception) -> None:
             "them more (memory_limit of the cluster), fewer threads each, or smaller chunks of "
             "signals."
         )
-
-
-def _no_candidates(n_nodes: int) -> CandidateEdges:
-    none = np.empty(0, dtype=np.intp)
-    return CandidateEdges(n_nodes, none, none)

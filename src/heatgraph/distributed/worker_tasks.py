@@ -3,14 +3,14 @@
 Codes never leave the worker.  They are kept under the number of the step that made them.  A worker
 that does not have them (it is new, or another worker had this part before) computes them again from
 the recipe of the step, which is small: the dictionary, the penalty, and the step whose codes gave
-the discount.
+the tangent.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import reduce
 from itertools import repeat
 from operator import add
 from typing import Any
@@ -23,8 +23,8 @@ from heatgraph.distributed import codes
 from heatgraph.distributed.codes import CodeStore
 from heatgraph.distributed.signal_batches import Counts, Source, Stream, batches, make_part
 from heatgraph.models.heat import Dictionary, HeatObjective, Moments, Signals
-from heatgraph.solvers import signal_access
-from heatgraph.solvers.signal_access import LocalSignals, above_tangent
+from heatgraph.solvers import engine
+from heatgraph.solvers.engine import LocalEngine, code_signals
 
 __all__ = [
     "PartSum",
@@ -57,11 +57,6 @@ class Recipe:
     objective: HeatObjective
     D: Dictionary
     settle: bool = False
-
-    @cached_property
-    def gram(self) -> Array:
-        """The Gram matrix of the dictionary, computed once for all parts of a worker."""
-        return self.D.kernel.gram(self.D.tau)
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,7 +106,7 @@ class _Part:
             n = self.source.n_signals
         else:
             n = self.source.X.shape[1]
-        return -(-n // signal_access.BATCH)
+        return -(-n // engine.BATCH)
 
     def batches(self) -> Iterator[Signals]:
         return batches(self.source, self.counts)
@@ -122,8 +117,8 @@ class _Part:
             yield from repeat(None, self.n_batches)
             return
         often = self.counts[np.flatnonzero(self.counts)]
-        for k in range(0, often.size, signal_access.BATCH):
-            yield often[k : k + signal_access.BATCH]
+        for k in range(0, often.size, engine.BATCH):
+            yield often[k : k + engine.BATCH]
 
     def sum_up(self, values: Iterable[Any], zero: Any) -> PartSum:
         total = zero
@@ -149,7 +144,7 @@ def _zero(D: Dictionary) -> Moments:
 def _code(
     part: _Part, recipes: Sequence[Recipe], start: int | None, live: Sequence[int]
 ) -> PartSum:
-    """Code a part by the first of the recipes; the others lead to its discount."""
+    """Code a part by the first of the recipes; the others lead to its tangent."""
     recipe, before = recipes[0], recipes[1:]
     none = [None] * part.n_batches
     warm = part.store.find(start) or none
@@ -160,7 +155,7 @@ def _code(
             for signals, times, first, at in zip(
                 part.batches(), part.times(), warm, tangent, strict=True
             ):
-                h, sums = _code_batch(LocalSignals(signals), recipes, first, at, times)
+                h, sums = _code_batch(signals, recipes, first, at, times)
                 store.append(csr_array(h))
                 yield sums
 
@@ -168,7 +163,7 @@ def _code(
 
 
 def _code_batch(
-    local: LocalSignals,
+    signals: Signals,
     recipes: Sequence[Recipe],
     warm: csr_array | None,
     tangent: csr_array | None,
@@ -177,17 +172,18 @@ def _code_batch(
     D, objective = recipes[0].D, recipes[0].objective
     if tangent is not None and recipes[0].settle:
         # No sums: a step follows that computes them.
-        return local.settle_batch(objective, D, tangent.toarray()), _zero(D)
-    discount = None
+        start, f = tangent.toarray(), objective
+        return code_signals(D, signals, f.alpha, f.penalty, start=start).h, _zero(D)
+    slopes = None
     if tangent is not None:
-        at = recipes[1]
-        discount = local.discount(at.D, tangent.toarray(), at.objective.alpha)[0]
-    first = local.silence(D.n_atoms) if warm is None else warm.toarray()
-    h, moments = local.code_batch(objective, D, first, discount, recipes[0].gram)
+        slopes = recipes[1].objective.tangent(recipes[1].D, tangent.toarray())[0]
+    local = LocalEngine(objective, signals)
+    first = local.zero_codes(D.n_atoms) if warm is None else warm.toarray()
+    h, moments = local.code(D, first, slopes)
     if times is not None:
-        slopes = None if discount is None else _repeated_rows(discount, times)
-        repeated = LocalSignals(_repeated(local.signals, times))
-        moments = repeated.sums(objective, D, _repeated_rows(h, times), slopes)
+        more = None if slopes is None else _repeated_rows(slopes, times)
+        repeated = _repeated(signals, times)
+        moments = objective.moments(D, repeated, _repeated_rows(h, times), more)
     return h, moments
 
 
@@ -212,8 +208,8 @@ def code_part(
 ) -> PartSum:
     """Code a part from the codes of step ``start``; its moments.
 
-    ``recipes`` are the step's own and, where its penalty is discounted, those that lead to the
-    discount.  The codes of the steps in ``live`` are kept.
+    ``recipes`` are the step's own and, where its penalty is a tangent, those that lead to that.
+    The codes of the steps in ``live`` are kept.
     """
     return _code(_Part(source, counts, key), recipes, start, live)
 
@@ -239,9 +235,7 @@ def above_part(
     part, at = _Part(source, counts, key), recipes[0]
     found = _codes_of(part, recipes, live)
     above = (
-        above_tangent(
-            _repeated_rows(np.abs(h.toarray()) * at.D.omega.ravel(), times), at.objective.alpha
-        )
+        at.objective.tangent(at.D, _repeated_rows(h.toarray(), times))[1]
         for h, times in zip(found, part.times(), strict=True)
     )
     return part.sum_up(above, 0.0)
@@ -254,16 +248,17 @@ def moments_of_part(
     recipes: Sequence[Recipe],
     live: Sequence[int],
 ) -> PartSum:
-    """The moments at the codes of a step, discounted by the tangent at these codes."""
+    """The moments at the codes of a step, with the slopes of the penalty at these codes."""
     part, at = _Part(source, counts, key), recipes[0]
     found = _codes_of(part, recipes, live)
-    moments = (
-        LocalSignals(_repeated(signals, times)).moments(
-            at.objective, at.D, _repeated_rows(h.toarray(), times)
-        )
-        for h, signals, times in zip(found, part.batches(), part.times(), strict=True)
-    )
-    return part.sum_up(moments, _zero(at.D))
+
+    def moments() -> Iterator[Moments]:
+        for h, signals, times in zip(found, part.batches(), part.times(), strict=True):
+            codes = _repeated_rows(h.toarray(), times)
+            slopes, _ = at.objective.tangent(at.D, codes)
+            yield at.objective.moments(at.D, _repeated(signals, times), codes, slopes)
+
+    return part.sum_up(moments(), _zero(at.D))
 
 
 def some_of_part(source: Source, which: NDArray[np.intp]) -> Signals:

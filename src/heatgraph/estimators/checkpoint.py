@@ -27,12 +27,12 @@ from heatgraph.disk.locks import is_at, take
 from heatgraph.errors import ParameterError
 from heatgraph.files import read_arrays, write_arrays
 from heatgraph.graph import Graph
-from heatgraph.solvers.checkpoint_protocol import FORGETFUL, Keeper, Record
+from heatgraph.solvers.driver import NO_CHECKPOINT, Keeper, Record
 
 __all__ = ["Checkpoint", "fingerprint", "kept_in"]
 
 FORMAT = "heatgraph.checkpoint"
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 EVERY = 30.0  # seconds between two writes
 DTYPES = "<f8 <i8 <i4 |b1"
 LONGEST = 60  # characters of a parameter that a message quotes
@@ -228,7 +228,7 @@ def kept_in(path: Any, belongs: Mapping[str, str]) -> Iterator[Keeper]:
     Without a path, one that keeps nothing.
     """
     if path is None:
-        yield FORGETFUL
+        yield NO_CHECKPOINT
         return
     if not isinstance(path, (str, os.PathLike)):
         raise ValueError(f"checkpoint must be the path of a file, got {path!r}.")

@@ -14,7 +14,7 @@ from heatgraph.estimators.validation import Names, warn_of_copies
 from heatgraph.models.heat import Signals
 from heatgraph.selection.choose_parameters import HIDDEN_SHARE
 from heatgraph.selection.masked_prediction import missed_by_level
-from heatgraph.solvers.signal_model import level_of, subtract_level
+from heatgraph.solvers.signal_model import codes_of, level_of, subtract_level
 
 __all__ = ["warn_of_fit"]
 
@@ -100,7 +100,7 @@ def _warn_of_location(signals: Signals, fit: Fit) -> None:
     solution, n = fit.solution, np.maximum(signals.n_observed, 1)
     D = fit.objective.dictionary(solution.w, solution.tau)
     around = subtract_level(signals, level_of(solution, len(signals.X)))
-    residual = around.X - D.synthesis(solution.H)
+    residual = around.X - D.synthesis(codes_of(solution)).T
     if signals.observed is not None:
         residual = np.where(signals.observed, residual, 0.0)
     size = np.sqrt(signals.energy.sum() / n.sum())

@@ -11,19 +11,18 @@ import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
 
+from heatgraph.distributed.signals import DaskSignals
 from heatgraph.estimators.fitted_graph import CUT
 from heatgraph.estimators.parameters import HeatParameters, first_scales
-from heatgraph.models.atoms import ATOMS
 from heatgraph.models.heat import HeatObjective, Signals
 from heatgraph.selection.choose_parameters import Choice, choose
 from heatgraph.selection.edge_count_search import fit_for_edges
 from heatgraph.selection.folds import make_folds
-from heatgraph.solvers.checkpoint_protocol import FORGETFUL, Keeper, Record
-from heatgraph.solvers.heat import keep_solution, recall, solve_heat
-from heatgraph.solvers.log_penalty import PENALTIES, ROUGH
+from heatgraph.solvers.driver import NO_CHECKPOINT, Keeper, Record
+from heatgraph.solvers.heat import ROUGH, solve_heat
 from heatgraph.solvers.palm import solve_paper
-from heatgraph.solvers.result import Monitor, Solution, Status, better_of
-from heatgraph.solvers.signal_access import Ensemble, Objective, ensemble_of
+from heatgraph.solvers.result import Monitor, Solution, Status
+from heatgraph.solvers.signal_model import engine_of
 from heatgraph.solvers.threads import bounded_blas
 
 __all__ = ["Fit", "fit_heat", "mean_around", "refit", "refit_resamples"]
@@ -42,7 +41,7 @@ class Fit:
     """A solution, the objective that it solves, and how its parameters were chosen."""
 
     solution: Solution
-    objective: Objective
+    objective: HeatObjective
     choice: Choice | None
     learn_scales: bool = True
 
@@ -53,7 +52,7 @@ def fit_heat(
     report: Report | None,
     *,
     beta_is_free: bool,
-    keeper: Keeper = FORGETFUL,
+    keeper: Keeper = NO_CHECKPOINT,
     earlier: Fit | None = None,
 ) -> Fit:
     """Choose what is not given, then fit on all signals.
@@ -61,7 +60,7 @@ def fit_heat(
     A number of edges is met by beta, where that is free: the larger, the more edges.  An
     ``earlier`` fit of the same signals is gone on from, with the parameters that it chose.
     """
-    if earlier is not None and isinstance(earlier.objective, HeatObjective):
+    if earlier is not None:
         p = replace(p, learn_scales=earlier.learn_scales)
         solution = _go_on(p, earlier.objective, earlier.solution, monitor, keeper.within("more"))
         return replace(earlier, solution=solution)
@@ -91,13 +90,9 @@ def _choose(
 ) -> Choice:
     """Choose by signals in memory; where there are thousands, by every so-manieth of them."""
     assert p.grid is not None  # for the type checker: asked by the caller
-    M = ensemble_of(p.signals).n_signals
+    M = p.signals.n_signals
     some = np.arange(0, M, max(1, M // MOST_SIGNALS))
-    signals = p.signals
-    if not isinstance(signals, Signals):
-        signals = signals.sample(some)
-    elif some.size < M:
-        signals = signals.take(some)
+    signals = p.signals.sample(some)
     rows = signals.X.T
     if signals.observed is not None:
         rows = np.where(signals.observed.T, rows, np.nan)
@@ -113,7 +108,6 @@ def _choose(
         p.w,
         grid,
         folds,
-        penalty=p.penalty,
         learn_scales=p.learn_scales,
         rng=p.rng,
         n_jobs=p.n_jobs,
@@ -141,10 +135,6 @@ def _solve(
     monitor: Monitor | None,
     keeper: Keeper,
 ) -> Solution:
-    ensemble = p.model.ensemble(p.signals, p.n_jobs)
-    kept = recall(keeper, objective, ensemble)
-    if kept is not None:
-        return _go_on(p, objective, kept, monitor, keeper)
     if p.solver == "paper" and isinstance(p.signals, Signals):
         return solve_paper(
             p.signals.X,
@@ -160,21 +150,22 @@ def _solve(
             unit=p.unit,
             monitor=monitor,
         )
-    first = _first_fit(p, objective, ensemble, tau, monitor, keeper)
-    refine, _ = PENALTIES[p.penalty]
-    solution = refine(
-        objective,
-        ensemble,
-        first,
+    how: dict[str, Any] = {}
+    usual = first_scales(tau.size)
+    # Large scales sit on a plateau, where every atom is nearly constant: the usual start, below it,
+    # finds the same minimum whatever the caller's.  (Raw atoms have no minimum worth finding.)
+    if p.learn_scales and p.unit_atoms and not np.array_equal(tau, usual):
+        how, tau = {"second_scales": tau, "first_tol": p.tol}, usual
+    return solve_heat(
+        engine_of(p.signals, objective, p.model, p.n_jobs),
+        Solution.start(p.w, tau),
         learn_scales=p.learn_scales,
         max_iter=p.max_iter,
         tol=p.tol,
         monitor=monitor,
         keeper=keeper,
+        **how,
     )
-    if solution.status is not Status.INTERRUPTED:
-        keep_solution(keeper, solution, ensemble)
-    return solution
 
 
 def _go_on(
@@ -188,64 +179,18 @@ def _go_on(
     unfinished = solution.status in (Status.MAX_ITER, Status.INTERRUPTED)
     if not unfinished or solution.n_iter >= p.max_iter or p.solver == "paper":
         return solution
-    ensemble = p.model.ensemble(p.signals, p.n_jobs)
-    how: dict[str, Any] = {"learn_scales": p.learn_scales, "tol": p.tol, "monitor": monitor}
-    if p.penalty == "l1":
-        more = solve_heat(
-            objective,
-            ensemble,
-            solution.w,
-            solution.tau,
-            max_iter=p.max_iter - solution.n_iter,
-            codes=solution.codes,
-            **how,
-        )
-        history = np.append(solution.objective[:-1], more.objective)
-        found = replace(more, objective=history, n_iter=solution.n_iter + more.n_iter)
-    else:
-        refine, _ = PENALTIES[p.penalty]
-        start = replace(solution, status=Status.CONVERGED)
-        found = refine(objective, ensemble, start, max_iter=p.max_iter, **how)
-    if found.status is not Status.INTERRUPTED:
-        keep_solution(keeper, found, ensemble)
-    return found
+    return solve_heat(
+        engine_of(p.signals, objective, p.model, p.n_jobs),
+        replace(solution, memory=None),
+        learn_scales=p.learn_scales,
+        max_iter=p.max_iter,
+        tol=p.tol,
+        monitor=monitor,
+        keeper=keeper,
+    )
 
 
-def _first_fit(
-    p: HeatParameters,
-    objective: HeatObjective,
-    ensemble: Ensemble,
-    tau: Array,
-    monitor: Monitor | None,
-    keeper: Keeper,
-) -> Solution:
-    """The l1 fit; with unit atoms, scales to start from are tried beside the usual start.
-
-    Large scales sit on a plateau, where every atom is nearly constant: the usual start, below it,
-    finds the same minimum whatever the caller's.  (Raw atoms have no minimum worth finding.)
-    """
-
-    def from_scales(start: Array, name: str, tol: float = p.tol) -> Solution:
-        return solve_heat(
-            objective,
-            ensemble,
-            p.w,
-            start,
-            learn_scales=p.learn_scales,
-            max_iter=p.max_iter,
-            tol=tol,
-            monitor=monitor,
-            keeper=keeper.within(name),
-        )
-
-    usual = first_scales(tau.size)
-    if not p.learn_scales or p.atoms is ATOMS["raw"] or np.array_equal(tau, usual):
-        # Under another penalty this fit is no more than a start.
-        return from_scales(tau, "first", p.tol if p.penalty == "l1" else max(p.tol, ROUGH))
-    return better_of(partial(from_scales, usual, "first"), partial(from_scales, tau, "second"))
-
-
-def mean_around(p: HeatParameters, fit: Fit, keeper: Keeper = FORGETFUL) -> Array:
+def mean_around(p: HeatParameters, fit: Fit, keeper: Keeper = NO_CHECKPOINT) -> Array:
     """The mean weights of the fit, and of others at half and twice its alpha.
 
     Which alpha is chosen among neighbours is much of a toss-up, and what is an edge at one of them
@@ -279,9 +224,11 @@ def _weights(
     return weights
 
 
-def refit_resamples(p: HeatParameters, fit: Fit, n: int, keeper: Keeper = FORGETFUL) -> list[Array]:
+def refit_resamples(
+    p: HeatParameters, fit: Fit, n: int, keeper: Keeper = NO_CHECKPOINT
+) -> list[Array]:
     """The weights of ``n`` fits of signals drawn with replacement."""
-    M = ensemble_of(p.signals).n_signals
+    M = p.signals.n_signals
     stages = [keeper.within(f"resample{k}") for k in range(n)]
     kept = [stage.get() for stage in stages]
     # Every draw is made, so that those that follow are the same whatever was kept.
@@ -303,28 +250,26 @@ def _refit(p: HeatParameters, fit: Fit, signals: Signals, times_alpha: float = 1
 
 
 def refit(
-    p: HeatParameters, fit: Fit, signals: Signals | Ensemble, times_alpha: float = 1.0
+    p: HeatParameters, fit: Fit, signals: Signals | DaskSignals, times_alpha: float = 1.0
 ) -> Solution:
     """Fit other signals, a resample say, or with another alpha, from where a fit ended."""
     objective = fit.objective
-    ensemble = p.model.ensemble(signals)
-    share = ensemble.n_signals / ensemble_of(p.signals).n_signals
+    share = signals.n_signals / p.signals.n_signals
     problem = p.objective(times_alpha * objective.alpha, objective.beta * share)
-    how: dict[str, Any] = {"learn_scales": fit.learn_scales, "max_iter": p.max_iter}
-    refine, _ = PENALTIES[p.penalty]
     if signals is p.signals:  # whose codes are known
-        start = replace(fit.solution, n_iter=0)
-        how["max_iter"] = min(p.max_iter, STEPS_AROUND)
-        if p.penalty == "l1":
-            solution = solve_heat(
-                problem, ensemble, start.w, start.tau, tol=ROUGH, codes=start.codes, **how
-            )
-        else:
-            solution = refine(problem, ensemble, start, tol=ROUGH, **how)
+        start = replace(fit.solution, n_iter=0, memory=None)
+        max_iter, tol = min(p.max_iter, STEPS_AROUND), ROUGH
     else:
-        between = 0.5 * (fit.solution.w + p.w)
-        first = solve_heat(problem, ensemble, between, fit.solution.tau, tol=10.0 * p.tol, **how)
-        solution = refine(problem, ensemble, first, tol=10.0 * p.tol, **how)
+        start = Solution.start(0.5 * (fit.solution.w + p.w), fit.solution.tau)
+        max_iter, tol = p.max_iter, 10.0 * p.tol
+    solution = solve_heat(
+        engine_of(signals, problem, p.model),
+        start,
+        learn_scales=fit.learn_scales,
+        max_iter=max_iter,
+        tol=tol,
+        first_tol=tol,
+    )
     if solution.status is Status.INTERRUPTED:
         raise KeyboardInterrupt
     return replace(solution, memory=None)

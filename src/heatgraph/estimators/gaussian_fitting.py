@@ -19,7 +19,7 @@ from heatgraph.models.moments import Moments, expected_moments, rescaled_log_lik
 from heatgraph.models.observed import ObservedHeat
 from heatgraph.selection.folds import Split, make_folds
 from heatgraph.selection.likelihood import PILOT, Fold, Strength, choose_strength, fit_at
-from heatgraph.solvers.checkpoint_protocol import FORGETFUL, Keeper, Record
+from heatgraph.solvers.driver import NO_CHECKPOINT, Keeper, Record
 from heatgraph.solvers.gaussian import GaussianFit, GaussianFitter, shrunk
 from heatgraph.solvers.information import HEAVY
 from heatgraph.solvers.result import Status
@@ -55,7 +55,7 @@ class CovarianceSettings:
     fit_intercept: bool
     n_jobs: int = 1
     tried: Callable[[int, int], None] | None = None
-    keeper: Keeper = FORGETFUL
+    keeper: Keeper = NO_CHECKPOINT
     cv: Any = None
     groups: Any = None
 

@@ -48,7 +48,7 @@ from heatgraph.kernels.spectral import kernel_of
 from heatgraph.models.moments import Moments, expected_moments
 from heatgraph.selection.cut import CUTS
 from heatgraph.selection.likelihood import PENALTIES, SHRINKAGES, Strength
-from heatgraph.solvers.checkpoint_protocol import Keeper
+from heatgraph.solvers.driver import Keeper
 from heatgraph.solvers.gaussian import GaussianFitter
 from heatgraph.solvers.projected_newton import NewtonState
 from heatgraph.solvers.result import Monitor, Progress, Status

@@ -31,6 +31,7 @@ from heatgraph.estimators.validation import (
     unit_of,
 )
 from heatgraph.solvers.result import Solution
+from heatgraph.solvers.signal_model import codes_of
 
 __all__ = ["Intake", "take_in"]
 
@@ -63,8 +64,9 @@ class Intake:
             return lazy_sources(self.rows, self.unit, masked, solution.codes, scale_of)
         order = np.argsort(scale_of, kind="stable")
         first = np.flatnonzero(np.diff(scale_of[order], prepend=-1))
-        H = np.add.reduceat(solution.H[order], first, axis=0)
-        return np.ascontiguousarray(H.transpose(2, 0, 1)) * self.unit
+        h = codes_of(solution)
+        H = h.reshape(len(h), scale_of.size, -1)[:, order]
+        return np.add.reduceat(H, first, axis=1) * self.unit
 
 
 @contextmanager

@@ -40,7 +40,7 @@ from heatgraph.models.gaussian import HEAT, HeatSpectrum
 from heatgraph.models.gaussian_large import BlockSignals, SignalBlocks
 from heatgraph.models.sparse_heat import HeatOperator, SparseHeat
 from heatgraph.selection.cut import CUTS
-from heatgraph.solvers.checkpoint_protocol import FORGETFUL, Keeper, Record
+from heatgraph.solvers.driver import NO_CHECKPOINT, Keeper, Record
 from heatgraph.solvers.edge_generation import generate_edges
 from heatgraph.solvers.gaussian_large import (
     PRECISION,
@@ -407,7 +407,7 @@ class LargeSettings:
     n_threads: int
     kernel: Kernel = HEAT.kernel
     report: Report | None = None
-    keeper: Keeper = FORGETFUL
+    keeper: Keeper = NO_CHECKPOINT
 
 
 def fit_rows(settings: LargeSettings, X: Array, names: Names, fit_intercept: bool) -> LargeOutcome:

@@ -47,7 +47,7 @@ from heatgraph.models.heat import Signals
 from heatgraph.selection.choose_parameters import HIDDEN_SHARE
 from heatgraph.selection.cut import CUTS
 from heatgraph.selection.masked_prediction import hide_entries
-from heatgraph.solvers.checkpoint_protocol import Keeper
+from heatgraph.solvers.driver import Keeper
 from heatgraph.solvers.result import Monitor, Status
 from heatgraph.solvers.signal_model import level_of
 from heatgraph.solvers.threads import bounded_blas

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,9 +12,9 @@ from heatgraph.graph import CandidateEdges
 from heatgraph.kernels.spectral import Kernel
 from heatgraph.models.atoms import ATOMS
 from heatgraph.models.heat import Dictionary, HeatObjective, Signals
+from heatgraph.models.penalties import PENALTIES
+from heatgraph.solvers.engine import code_signals
 from heatgraph.solvers.lasso import Coding
-from heatgraph.solvers.signal_access import as_sources, settle_codes
-from heatgraph.solvers.signal_model import SignalModel
 
 __all__ = ["DenseModel"]
 
@@ -45,18 +44,21 @@ class DenseModel:
 
         ``start`` are sources to go on from in place of none at all.
         """
-        if start is not None and self.penalty == "log":
-            nothing = np.zeros(len(start))
-            first = Coding(start, nothing, nothing)
-            how: dict[str, Any] = {"n_threads": self.n_threads, "positive": self.positive}
-            return settle_codes(self._dictionary, signals, alpha, first, **how)
-        code = SignalModel(self.positive).coder(self.penalty)
-        return code(self._dictionary, signals, alpha, n_threads=self.n_threads)
+        return code_signals(
+            self._dictionary,
+            signals,
+            alpha,
+            PENALTIES[self.penalty],
+            start=start,
+            n_threads=self.n_threads,
+            positive=self.positive,
+        )
 
     def predict(self, signals: Signals, alpha: float) -> Array:
         """What the sources of signals diffuse into, (N, M)."""
-        return self.synthesis(as_sources(self.code(signals, alpha).h, self.tau.size))
+        return self._dictionary.synthesis(self.code(signals, alpha).h).T
 
     def synthesis(self, H: Array) -> Array:
         """``sum_s E_s H_s`` (N, M) of sources (S, N, M)."""
-        return self._dictionary.synthesis(H)
+        S, N, M = H.shape
+        return self._dictionary.synthesis(H.transpose(2, 0, 1).reshape(M, S * N)).T

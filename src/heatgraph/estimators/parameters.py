@@ -24,8 +24,8 @@ from heatgraph.graph import CandidateEdges, Graph
 from heatgraph.kernels.spectral import HeatKernel, Kernel, kernel_of
 from heatgraph.models.atoms import ATOMS, AtomWeights
 from heatgraph.models.heat import HeatObjective, Signals
+from heatgraph.models.penalties import PENALTIES
 from heatgraph.selection.choose_parameters import ALPHAS, BETAS, Grid, units_of
-from heatgraph.solvers.log_penalty import PENALTIES
 from heatgraph.solvers.palm import PaperOptions
 from heatgraph.solvers.signal_model import SignalModel
 
@@ -103,7 +103,8 @@ class HeatParameters:
         return Grid(self.alphas, self.betas, starts, stretch)
 
     def objective(self, alpha: float, beta: float) -> HeatObjective:
-        return HeatObjective(self.candidates, alpha, beta, self.atoms, self.kernel)
+        penalty = PENALTIES[self.penalty]
+        return HeatObjective(self.candidates, alpha, beta, self.atoms, self.kernel, penalty)
 
 
 def resolve(

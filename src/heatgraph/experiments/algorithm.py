@@ -8,14 +8,13 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from heatgraph.experiments.base import Outcome, Readings, Settings
-from heatgraph.experiments.paper import TABLES
 from heatgraph.experiments.paper_settings import (
     NOISE_DB,
+    TABLES,
     grid,
     n_instances,
     noise_std,
@@ -25,8 +24,7 @@ from heatgraph.experiments.style import COLOURS, MARKERS, plain
 from heatgraph.experiments.sweep import sweep
 from heatgraph.experiments.synthetic_problems import MODELS
 from heatgraph.experiments.synthetic_runs import path
-from heatgraph.experiments.table_picture import NAMES
-from heatgraph.experiments.table_rows import best_common
+from heatgraph.experiments.table_rows import NAMES, best_common
 
 __all__ = ["run"]
 
@@ -190,7 +188,6 @@ def _nearer(found: Sequence[Found]) -> list[str]:
 
 def _figure(found: Sequence[Found]) -> Figure:
     figure = Figure(figsize=(8.6, 6.4), layout="constrained")
-    FigureCanvasAgg(figure)
     ax = figure.subplots()
     cases = list(_by_method(found, "paper"))
     for k, (method, label) in enumerate(LABELS.items()):

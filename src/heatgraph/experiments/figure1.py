@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import LineCollection, PathCollection
 from matplotlib.colors import TwoSlopeNorm
 from matplotlib.figure import Figure
@@ -116,7 +115,6 @@ def _figure(
     graph: Graph, learned: Graph, signal: Array, true: list[Part], found: list[Part]
 ) -> Figure:
     figure = Figure(figsize=(13.0, 5.6), layout="constrained")
-    FigureCanvasAgg(figure)
     axes = figure.subplots(2, 1 + N_SOURCES, squeeze=False)
     top = float(np.abs(signal).max())
     places = np.asarray(graph.coordinates)

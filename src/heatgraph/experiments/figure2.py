@@ -9,14 +9,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import TwoSlopeNorm
 from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 
 from heatgraph.experiments.base import Outcome, Settings
-from heatgraph.experiments.paper import FIGURE2, FIGURE2_ERRORS
-from heatgraph.experiments.paper_settings import grid, n_instances, problem
+from heatgraph.experiments.paper_settings import FIGURE2, FIGURE2_ERRORS, grid, n_instances, problem
 from heatgraph.experiments.style import SIGNED
 from heatgraph.experiments.sweep import sweep
 from heatgraph.experiments.synthetic_problems import CUT, draw
@@ -141,7 +139,6 @@ def _panel(
 
 def _figure(true: Graph, panels: Sequence[Panel]) -> Figure:
     figure = Figure(figsize=(14.5, 6.6), layout="constrained")
-    FigureCanvasAgg(figure)
     axes = figure.subplots(2, 1 + len(panels) // 2, squeeze=False)
     # The diagonal is far from the other entries: each sign has half the colours.
     graphs = [true, *(panel.graph for panel in panels)]

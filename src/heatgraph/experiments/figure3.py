@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
@@ -115,7 +114,6 @@ def _free(settings: Settings, sizes: Sequence[int]) -> dict[tuple[str, int, str]
 
 def _figure(lines: Lines, sizes: Sequence[int]) -> Figure:
     figure = Figure(figsize=(11.0, 4.6), layout="constrained")
-    FigureCanvasAgg(figure)
     axes = figure.subplots(1, 2, sharey=True)
     for ax, protocol in zip(axes, ("oracle", "no truth"), strict=True):
         for k, (method, name) in enumerate(METHODS.items()):

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
@@ -108,7 +107,6 @@ def _range(table: pd.DataFrame, held: str) -> float:
 
 def _figure(table: pd.DataFrame, n_true: int) -> Figure:
     figure = Figure(figsize=(11.5, 4.4), layout="constrained")
-    FigureCanvasAgg(figure)
     left, right = figure.subplots(1, 2)
     for k, (beta, rows) in enumerate(table.groupby("beta")):
         line = rows.sort_values("alpha")

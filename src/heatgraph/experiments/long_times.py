@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
@@ -102,7 +101,6 @@ def _holds(means: Mapping[str, NDArray[np.float64]]) -> bool:
 
 def _figure(taus: Sequence[float], values: NDArray[np.float64]) -> Figure:
     figure = Figure(figsize=(7.6, 4.4), layout="constrained")
-    FigureCanvasAgg(figure)
     ax = figure.subplots()
     for k, label in enumerate(CURVES.values()):
         ax.plot(

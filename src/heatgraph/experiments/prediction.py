@@ -14,7 +14,7 @@ from heatgraph.graph import CandidateEdges
 from heatgraph.models.atoms import ATOMS
 from heatgraph.models.heat import Dictionary, HeatObjective, Signals
 from heatgraph.selection.choose_parameters import units_of
-from heatgraph.solvers.heat import as_sources, code_signals
+from heatgraph.solvers.engine import code_signals
 
 __all__ = ["Missed", "dictionary_of", "digest", "hide", "in_parts", "predict", "units"]
 
@@ -47,7 +47,7 @@ def predict(L: Array, tau: Sequence[float], alpha: float, X: Array) -> Array:
     """
     D = dictionary_of(L, tau)
     coding = code_signals(D, Signals.from_missing(X.T), alpha)
-    return D.synthesis(as_sources(coding.h, D.tau.size)).T
+    return D.synthesis(coding.h)
 
 
 def hide(X: Array, share: float, rng: np.random.Generator) -> tuple[Array, Mask]:

@@ -20,8 +20,7 @@ from threadpoolctl import threadpool_limits
 
 import heatgraph
 from heatgraph.experiments.base import Settings
-from heatgraph.experiments.writing import plain
-from heatgraph.files import write_atomically
+from heatgraph.files import plain, write_atomically
 
 __all__ = ["Cell", "cell_key", "sweep"]
 

@@ -26,8 +26,10 @@ from heatgraph.graph.candidates import CandidateEdges
 from heatgraph.metrics import edge_scores
 from heatgraph.models.atoms import ATOMS
 from heatgraph.models.heat import HeatObjective, Signals
+from heatgraph.solvers.engine import LocalEngine
 from heatgraph.solvers.heat import solve_heat
 from heatgraph.solvers.palm import solve_paper
+from heatgraph.solvers.result import Solution
 
 __all__ = ["ESTIMATORS", "PATHS", "as_graph", "no_truth", "path", "weights_at"]
 
@@ -71,10 +73,8 @@ def heat_path(problem: Problem, grid: Grid) -> Iterator[tuple[Array, str, Array]
     signals = Signals(np.ascontiguousarray(problem.signals.T))
     for alpha, beta in grid:
         solution = solve_heat(
-            HeatObjective(candidates, alpha, beta, ATOMS["raw"]),
-            signals,
-            problem.start,
-            np.array(problem.scales),
+            LocalEngine(HeatObjective(candidates, alpha, beta, ATOMS["raw"]), signals),
+            Solution.start(problem.start, np.array(problem.scales)),
             learn_scales=False,
             max_iter=MAX_ITER,
             tol=TOL,

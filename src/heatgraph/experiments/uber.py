@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
@@ -221,7 +220,6 @@ def _verdicts(table: pd.DataFrame) -> pd.DataFrame:
 
 def _maps(home: str | None, source: str, graphs: Graphs) -> Figure:
     figure = Figure(figsize=(13.5, 8.6), layout="constrained")
-    FigureCanvasAgg(figure)
     axes = figure.subplots(2, 3).ravel()
     data = load(home, source)
     names = list(data.signals.columns)
@@ -251,7 +249,6 @@ def _maps(home: str | None, source: str, graphs: Graphs) -> Figure:
 
 def _figure_shares(table: pd.DataFrame) -> Figure:
     figure = Figure(figsize=(12.0, 3.9), layout="constrained")
-    FigureCanvasAgg(figure)
     axes = figure.subplots(1, 3)
     for ax, (claim, (group, slots)) in zip(axes, READINGS.items(), strict=True):
         for k, (source, reading) in enumerate(RUNS):

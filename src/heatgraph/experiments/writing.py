@@ -3,28 +3,22 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-
 import heatgraph
 from heatgraph.experiments.base import Outcome, Settings
-from heatgraph.files import write_folder
+from heatgraph.files import to_json, write_folder
 
 __all__ = [
     "PAGE",
     "REHEARSAL",
     "RESULTS",
     "collect_pages",
-    "plain",
     "same_request",
-    "to_json",
     "write_outcome",
 ]
 
@@ -129,8 +123,6 @@ def same_request(folder: Path, name: str, settings: Settings) -> bool:
 def _draw(figure: Any, folder: Path, name: str) -> None:
     import matplotlib as mpl
 
-    if figure.canvas is None or not hasattr(figure.canvas, "get_renderer"):
-        FigureCanvasAgg(figure)
     figure.savefig(folder / f"{name}.png", dpi=DPI)
     with mpl.rc_context({"svg.hashsalt": name}):
         figure.savefig(folder / f"{name}.svg", **SVG)
@@ -151,32 +143,3 @@ def _earlier_files(folder: Path) -> list[str]:
     """The entries of a folder that an earlier run wrote, and that a new one may do away with."""
     names = _earlier(folder).get("files", [])
     return [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
-
-
-def to_json(value: Any) -> str:
-    """Strict JSON: what is not finite becomes null, arrays become lists.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> print(to_json({"a": np.float64("nan"), "b": np.arange(2)}))
-    {
-      "a": null,
-      "b": [
-        0,
-        1
-      ]
-    }
-    """
-    return json.dumps(plain(value), indent=2, ensure_ascii=False, allow_nan=False)
-
-
-def plain(value: Any) -> Any:
-    """Turn a value into what strict JSON can hold."""
-    if isinstance(value, (np.ndarray, np.generic)):
-        value = value.tolist()
-    if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [plain(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value

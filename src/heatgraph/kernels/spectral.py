@@ -14,8 +14,6 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from heatgraph.kernels.divided import exp_divided_differences
-
 __all__ = [
     "KERNELS",
     "HeatKernel",
@@ -26,13 +24,14 @@ __all__ = [
     "TikhonovKernel",
     "WaveKernel",
     "divided_differences",
+    "exp_divided_differences",
     "kernel_of",
 ]
 
 Array = NDArray[np.float64]
 
-# Eigenvalues whose distance, times tau, is at least this are apart: their quotient has its digits.
-# Nearer ones are integrated between, and eight points are exact to rounding over so short a way.
+# Eigenvalues whose distance, times tau, is at least APART have a quotient with all its digits.
+# Between nearer ones the slope is integrated: POINTS are exact to rounding over so short a way.
 APART = 0.5
 POINTS = 8
 
@@ -220,3 +219,24 @@ def divided_differences(value: Any, slope: Any, lam: Array, apart: float) -> Arr
     between = 0.5 * (lam[i] + lam[j]) + 0.5 * (lam[i] - lam[j]) * nodes[:, None]
     found[i, j] = 0.5 * weights @ slope(between)
     return found
+
+
+def exp_divided_differences(lam: Array, t: float) -> Array:
+    """``(exp(-t lam_k) - exp(-t lam_l)) / (lam_k - lam_l)`` (N, N), ``-t exp(-t lam_k)`` at ties.
+
+    With ``d = t |lam_k - lam_l|`` this is ``-t exp(-t min(lam_k, lam_l)) (1 - exp(-d)) / d``, in
+    which nothing overflows and no difference of close numbers is taken.
+
+    Examples
+    --------
+    >>> exp_divided_differences(np.array([0.0, 0.0, 1.0]), 2.0).round(4)
+    array([[-2.    , -2.    , -0.8647],
+           [-2.    , -2.    , -0.8647],
+           [-0.8647, -0.8647, -0.2707]])
+    """
+    d = t * np.abs(lam[:, None] - lam[None, :])
+    apart = d > 0.0
+    quotient = np.ones_like(d)
+    np.divide(-np.expm1(-d), d, out=quotient, where=apart)
+    differences: Array = -t * np.exp(-t * np.minimum(lam[:, None], lam[None, :])) * quotient
+    return differences

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from heatgraph.graph.candidates import CandidateEdges
-from heatgraph.kernels.eigen import DenseHeat
-from heatgraph.kernels.eigen_kernel import dense_kernel
+from heatgraph.kernels.eigen import DenseHeat, dense_kernel
 from heatgraph.kernels.spectral import Kernel
 from heatgraph.models.atoms import AtomWeights
+from heatgraph.models.penalties import L1, Penalty
 
 __all__ = ["Dictionary", "HeatObjective", "Moments", "Signals", "spread"]
 
@@ -39,11 +39,28 @@ class Signals:
         observed = None if self.observed is None else self.observed[:, which]
         return Signals(np.ascontiguousarray(self.X[:, which]), observed)
 
+    def sample(self, which: NDArray[np.intp]) -> Signals:
+        """Some of the signals in memory, as signals elsewhere have it too."""
+        return self.take(which)
+
     @property
     def n_observed(self) -> NDArray[np.intp]:
         """How many of the signals were observed at each node, (N,)."""
         N, M = self.X.shape
         return np.full(N, M) if self.observed is None else self.observed.sum(axis=1)
+
+    @property
+    def n_nodes(self) -> int:
+        return int(self.X.shape[0])
+
+    @property
+    def n_signals(self) -> int:
+        return int(self.X.shape[1])
+
+    @property
+    def total_energy(self) -> float:
+        """The squared norm of all signals."""
+        return float(self.energy.sum())
 
     @cached_property
     def energy(self) -> Array:
@@ -65,20 +82,31 @@ class Dictionary:
     def n_atoms(self) -> int:
         return self.decay.size
 
+    @cached_property
+    def gram(self) -> Array:
+        """``D^T D``, (S N, S N)."""
+        return self.kernel.gram(self.tau)
+
     def correlations(self, Xhat: Array) -> Array:
-        """``D^T X`` (S N, M) of signals given in the eigenbasis, ``Xhat = U^T X``."""
-        S, N = self.decay.shape
-        spectral = self.decay[None] * Xhat.T[:, None, :]
-        return (spectral.reshape(-1, N) @ self.kernel.U.T).reshape(-1, S * N).T
+        """``D^T x`` of each signal, (M, S N); ``Xhat = X U`` (M, N) are in the eigenbasis."""
+        spectral = self.decay[None] * Xhat[:, None, :]
+        flat = spectral.reshape(-1, self.kernel.n_nodes) @ self.kernel.U.T
+        return flat.reshape(len(Xhat), self.n_atoms)
 
-    def synthesis_hat(self, Hhat: Array) -> Array:
-        """``U^T sum_s E_s H_s`` (N, M) of sources given in the eigenbasis (S, N, M)."""
-        synthesis: Array = np.einsum("snm,sn->nm", Hhat, self.decay)
-        return synthesis
+    def synthesis(self, h: Array) -> Array:
+        """``D h = sum_s E_s h_s``: codes (M, S N) to signals (M, N)."""
+        return self.synthesis_hat(self.modes(h)) @ self.kernel.U.T
 
-    def synthesis(self, H: Array) -> Array:
-        """``sum_s E_s H_s`` (N, M)."""
-        return self.kernel.U @ self.synthesis_hat(self.kernel.U.T @ H)
+    def modes(self, h: Array) -> Array:
+        """Codes (M, S N) in the eigenbasis, (M, S, N)."""
+        # One product of two matrices: a stack of them would be many small products.
+        shape = (len(h), *self.decay.shape)
+        return (h.reshape(-1, shape[2]) @ self.kernel.U).reshape(shape)
+
+    def synthesis_hat(self, modes: Array) -> Array:
+        """``D h`` in the eigenbasis, (M, N), of codes that are there too."""
+        signals: Array = np.einsum("msn,sn->mn", modes, self.decay)
+        return signals
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +114,7 @@ class Moments:
     """What the gradients need of the signals: sums over signals, of a size that M does not enter.
 
     ``fit`` is ``||R||^2``; ``P[s] = U^T R H_s^T U`` (S, N, N); ``c[s, i] = sum_m |H_sim|``, each
-    term times its discount where there is one.
+    term times the slope of the penalty where that is not l1.
     """
 
     fit: float
@@ -106,8 +134,10 @@ def spread(candidates: CandidateEdges, beta: float, w: Array) -> tuple[float, Ar
 
 @dataclass(frozen=True, eq=False)
 class HeatObjective:
-    """``||X - sum_s E_s H_s||^2 + alpha sum omega_si |H_sim| + beta ||L||_F^2``.
+    """``||X - sum_s E_s H_s||^2 + alpha sum p(omega_si |H_sim|) + beta ||L||_F^2``.
 
+    The ``penalty`` has ``p``; values and gradients are those of its tangent at given slopes, an l1
+    penalty with a price of its own on each code (:mod:`heatgraph.models.penalties`).
     ``E_s = exp(-tau_s L(w))``, or ``g(L(w), tau_s)`` with another ``kernel``; the fit is over the
     observed entries, ``w >= 0`` on the candidate edges with ``sum(w) = N/2`` (so that ``tr L =
     N``), ``tau >= 0``.
@@ -118,6 +148,7 @@ class HeatObjective:
     beta: float
     atoms: AtomWeights
     kernel: Kernel | None = None
+    penalty: Penalty = field(default_factory=L1)
 
     @property
     def total(self) -> float:
@@ -131,46 +162,55 @@ class HeatObjective:
     def spread(self, w: Array) -> tuple[float, Array]:
         return spread(self.candidates, self.beta, w)
 
+    def sizes(self, D: Dictionary, h: Array) -> Array:
+        """``u = omega_si |H_sim|`` (M, S N): the share that each atom has of each signal."""
+        return np.abs(h) * D.omega.ravel()
+
+    def tangent(self, D: Dictionary, h: Array) -> tuple[Array, float]:
+        """Of the penalty at codes ``h`` (M, S N): its slopes, and by how much it is above l1."""
+        return self.penalty.tangent(self.sizes(D, h), self.alpha)
+
     def moments(
         self,
         D: Dictionary,
         signals: Signals,
-        H: Array,
-        Xhat: Array,
-        discount: Array | None = None,
+        h: Array,
+        slopes: Array | None = None,
+        Xhat: Array | None = None,
     ) -> Moments:
-        """The sums over signals at sources ``H`` (S, N, M), each code's penalty discounted."""
-        U = D.kernel.U
-        rows = np.ascontiguousarray(H.transpose(2, 0, 1))  # as codes are kept
-        sizes = np.abs(rows)
-        if discount is not None:
-            sizes *= discount.transpose(2, 0, 1)
-        # One product of two matrices: a stack of them would be many small products.
-        Hhat = (rows.reshape(-1, rows.shape[2]) @ U).reshape(rows.shape)
-        Rhat = Xhat.T.copy()
+        """The sums over signals at codes ``h`` (M, S N), with slopes of the penalty or those of l1.
+
+        ``Xhat = X U`` (M, N) are the signals in the eigenbasis, where the caller has them.
+        """
+        U, shape = D.kernel.U, (len(h), *D.decay.shape)
+        Xhat = signals.X.T @ U if Xhat is None else Xhat
+        prices = np.abs(h)
+        if slopes is not None:
+            prices *= slopes
+        modes = D.modes(h)
+        Rhat = Xhat.copy()
         for s, decay in enumerate(D.decay):
-            Rhat -= decay * Hhat[:, s]
+            Rhat -= decay * modes[:, s]
         if signals.observed is not None:
-            explained = (Xhat.T - Rhat) @ U.T
+            explained = (Xhat - Rhat) @ U.T
             Rhat = np.where(signals.observed.T, signals.X.T - explained, 0.0) @ U
-        fit = float(np.vdot(Rhat, Rhat))
-        return Moments(fit, np.matmul(Rhat.T, Hhat.transpose(1, 0, 2)), sizes.sum(axis=0))
+        P = np.matmul(Rhat.T, modes.transpose(1, 0, 2))
+        return Moments(float(np.vdot(Rhat, Rhat)), P, prices.reshape(shape).sum(axis=0))
 
     def value(self, D: Dictionary, w: Array, moments: Moments) -> float:
-        return self._of_signals(D, moments) + self.spread(w)[0]
+        """Of the tangent's objective, without the constant by which it is above l1."""
+        return self.of_signals(D, moments) + self.spread(w)[0]
 
-    def gradient_w(self, D: Dictionary, w: Array, moments: Moments) -> Array:
-        gradient: Array = self._slopes(D, moments) + self.spread(w)[1]
-        return gradient
+    def of_signals(self, D: Dictionary, moments: Moments) -> float:
+        """The part of the value that depends on signals: fit and penalty."""
+        return moments.fit + self.alpha * float(np.vdot(D.omega, moments.c))
 
     def evaluate(self, D: Dictionary, w: Array, moments: Moments) -> tuple[float, Array]:
-        """The value and the gradient in the weights."""
+        """The value, and the gradient (E + S,) in the weights and the scales."""
         spread, slopes = self.spread(w)
         slopes += self._slopes(D, moments)
-        return self._of_signals(D, moments) + spread, slopes
-
-    def _of_signals(self, D: Dictionary, moments: Moments) -> float:
-        return moments.fit + self.alpha * float(np.vdot(D.omega, moments.c))
+        value = self.of_signals(D, moments) + spread
+        return value, np.concatenate([slopes, self._slopes_in_tau(D, moments)])
 
     def _slopes(self, D: Dictionary, moments: Moments) -> Array:
         """``grad_L Z = sum_s grad_L tr(A_s exp(-tau_s L))`` with ``A_s = -2 R H_s^T`` held."""
@@ -181,16 +221,8 @@ class HeatObjective:
             K += self.alpha * D.kernel.power_trace_slopes(D.tau, extra)
         return self.candidates.adjoint(D.kernel.U @ K @ D.kernel.U.T)
 
-    def gradient_tau(self, D: Dictionary, moments: Moments) -> Array:
+    def _slopes_in_tau(self, D: Dictionary, moments: Moments) -> Array:
         """``dZ / d tau_s = -2 tr(R^T dE_s/dtau_s H_s)``, plus the penalty's part."""
         modes = np.diagonal(moments.P, axis1=1, axis2=2)
         fit: Array = -2.0 * np.sum(D.kernel.slopes_in_tau(D.tau) * modes, axis=1)
         return fit + self.alpha * self.atoms.gradient_tau(D.kernel, D.tau, D.omega, moments.c)
-
-    def gradient_H(self, D: Dictionary, signals: Signals, H: Array) -> Array:
-        """``-2 E_s R`` (S, N, M): the gradient of the fit in the sources."""
-        R = signals.X - D.synthesis(H)
-        if signals.observed is not None:
-            R = np.where(signals.observed, R, 0.0)
-        S, N = D.decay.shape
-        return -2.0 * D.correlations(D.kernel.U.T @ R).reshape(S, N, -1)

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 __all__ = ["ValidSet", "project_simplex"]
 
 Array = NDArray[np.float64]
-EPS = float(np.finfo(np.float64).eps)
+# Of the total: a coordinate above the threshold by less is there by rounding alone.
+ROUNDING = 4.0 * float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True)
@@ -51,4 +52,4 @@ def project_simplex(v: Array, total: float) -> Array:
     thresholds = (np.cumsum(falling) - total) / np.arange(1, x.size + 1)
     k = int(np.argmax(thresholds)) + 1
     theta = (falling[:k].sum() - total) / k
-    return np.where(x > theta + 4.0 * EPS * total, x - theta, 0.0)
+    return np.where(x > theta + ROUNDING * total, x - theta, 0.0)

@@ -112,15 +112,11 @@ def plot_selection(
     groups = selection.groupby(["n_scales", "beta"])
     for k, ((size, spread), rows) in enumerate(groups):
         label = f"beta {spread:.2g}" + (f", {size} scales" if several else "")
-        _missed_along(ax, k, rows.sort_values("alpha"), "alpha", label)
+        _errors_along(ax, k, rows.sort_values("alpha"), "alpha", label)
     if alpha is not None and beta is not None:
         _ring(ax, selection, chosen_row(selection, alpha, beta, n_scales))
     ax.axhline(1.0, color="0.4", linestyle=":", linewidth=1.2)
-    alphas = sorted(set(selection["alpha"]))
-    if alphas[0] > 0.0:
-        ax.set_xscale("log")
-    ax.set_xticks(alphas, [f"{alpha:.2g}" for alpha in alphas])
-    ax.minorticks_off()
+    _tick(ax, selection["alpha"])
     return _labelled(ax, "alpha")
 
 
@@ -161,15 +157,11 @@ def plot_likelihood(
     """
     ax = new_axes(6.0, 3.6) if ax is None else ax
     for k, (label, rows) in enumerate(strength_lines(selection)):
-        _errors_along(ax, k, rows, ("shrinkage", "log_likelihood"), label)
+        _errors_along(ax, k, rows, "shrinkage", label, "log_likelihood")
     if shrinkage is not None and penalty is not None:
         row = chosen_strength(selection, shrinkage, penalty, relaxed)
         _ring(ax, selection, row, "shrinkage", "log_likelihood")
-    tried = sorted(set(selection["shrinkage"]))
-    if tried[0] > 0.0:
-        ax.set_xscale("log")
-    ax.set_xticks(tried, [f"{value:.2g}" for value in tried])
-    ax.minorticks_off()
+    _tick(ax, selection["shrinkage"])
     return _labelled(ax, "shrinkage", "held-out log-likelihood per signal")
 
 
@@ -236,7 +228,7 @@ def plot_stretches(
         missed=every["missed"].clip(upper=top), standard_error=every["standard_error"].mask(beyond)
     )
     for k, (spread, best) in enumerate(shown.groupby("beta")):
-        _missed_along(ax, k, best, "stretch", f"beta {spread:.2g}")
+        _errors_along(ax, k, best, "stretch", f"beta {spread:.2g}")
     _mark_beyond(ax, every[beyond], "stretch", top)
     if scale is not None and beta is not None:
         _ring(ax, shown, chosen_stretch(every, scale, beta), "stretch")
@@ -270,15 +262,19 @@ def _mark_beyond(ax: Axes, rows: pd.DataFrame, along: str, top: float) -> None:
         )
 
 
-def _missed_along(ax: Axes, k: int, rows: pd.DataFrame, along: str, label: str) -> None:
-    """The ``k``-th line: what was missed, with its standard error."""
-    _errors_along(ax, k, rows, (along, "missed"), label)
+def _tick(ax: Axes, tried: pd.Series[float]) -> None:
+    """A tick for each value that was tried, on a logarithmic axis where none is 0."""
+    values = sorted(set(tried))
+    if values[0] > 0.0:
+        ax.set_xscale("log")
+    ax.set_xticks(values, [f"{value:.2g}" for value in values])
+    ax.minorticks_off()
 
 
 def _errors_along(
-    ax: Axes, k: int, rows: pd.DataFrame, columns: tuple[str, str], label: str
+    ax: Axes, k: int, rows: pd.DataFrame, along: str, label: str, value: str = "missed"
 ) -> None:
-    along, value = columns
+    """The ``k``-th line, with its standard errors."""
     ax.errorbar(
         rows[along],
         rows[value],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -43,47 +44,54 @@ def convergence(history: Array) -> figure:
 
 def selection(tried: pd.DataFrame, model: Any) -> figure:
     """How much each alpha and beta of a sparse model missed of what was hidden."""
-    made = new_figure(
-        "selection",
-        300,
-        x_axis_type="log" if tried["alpha"].min() > 0.0 else "linear",
-        x_axis_label="alpha, the price of a source",
-        y_axis_label="share of hidden values missed",
-    )
     several = len(set(tried["n_scales"])) > 1
-    for k, ((size, beta), rows) in enumerate(tried.groupby(["n_scales", "beta"])):
-        path = rows.sort_values("alpha")
-        label = f"beta {beta:.2g}" + (f", {size} scales" if several else "")
-        x, y = path["alpha"].to_numpy(), path["missed"].to_numpy()
-        _path(made, k, x, y, path["standard_error"].to_numpy(), label)
-    alphas = sorted(set(tried["alpha"]))
-    made.xaxis.ticker = FixedTicker(ticks=alphas)
-    made.xaxis.major_label_overrides = {alpha: f"{alpha:.2g}" for alpha in alphas}
-    row = chosen_row(tried, model.alpha_, model.beta_, n_chosen(model))
-    if row is not None:
-        _ring(made, tried["alpha"].iloc[row], tried["missed"].iloc[row])
-    put_legend(made)
-    return made
+    lines = [
+        (f"beta {beta:.2g}" + (f", {size} scales" if several else ""), rows.sort_values("alpha"))
+        for (size, beta), rows in tried.groupby(["n_scales", "beta"])
+    ]
+    return _choice(
+        tried,
+        lines,
+        ("alpha", "alpha, the price of a source"),
+        ("missed", "share of hidden values missed"),
+        chosen_row(tried, model.alpha_, model.beta_, n_chosen(model)),
+    )
 
 
 def likelihood(tried: pd.DataFrame, model: Any) -> figure:
     """How likely each shrinkage and penalty of a Gaussian model made what was held out."""
+    return _choice(
+        tried,
+        strength_lines(tried),
+        ("shrinkage", "shrinkage"),
+        ("log_likelihood", "held-out log-likelihood per signal"),
+        chosen_strength(tried, model.shrinkage_, model.penalty_, model.relaxed_),
+    )
+
+
+def _choice(
+    tried: pd.DataFrame,
+    lines: Sequence[tuple[str, pd.DataFrame]],
+    along: tuple[str, str],
+    value: tuple[str, str],
+    chosen: int | None,
+) -> figure:
+    """Lines over a parameter with a ring around what was chosen; columns come with their titles."""
+    places = sorted(set(tried[along[0]]))
     made = new_figure(
         "selection",
         300,
-        x_axis_type="log" if tried["shrinkage"].min() > 0.0 else "linear",
-        x_axis_label="shrinkage",
-        y_axis_label="held-out log-likelihood per signal",
+        x_axis_type="log" if places[0] > 0.0 else "linear",
+        x_axis_label=along[1],
+        y_axis_label=value[1],
     )
-    for k, (label, path) in enumerate(strength_lines(tried)):
-        x, y = path["shrinkage"].to_numpy(), path["log_likelihood"].to_numpy()
-        _path(made, k, x, y, path["standard_error"].to_numpy(), label)
-    shrinkages = sorted(set(tried["shrinkage"]))
-    made.xaxis.ticker = FixedTicker(ticks=shrinkages)
-    made.xaxis.major_label_overrides = {value: f"{value:.2g}" for value in shrinkages}
-    row = chosen_strength(tried, model.shrinkage_, model.penalty_, model.relaxed_)
-    if row is not None:
-        _ring(made, tried["shrinkage"].iloc[row], tried["log_likelihood"].iloc[row])
+    for k, (label, path) in enumerate(lines):
+        x, y, error = (path[name].to_numpy() for name in (along[0], value[0], "standard_error"))
+        _path(made, k, x, y, error, label)
+    made.xaxis.ticker = FixedTicker(ticks=places)
+    made.xaxis.major_label_overrides = {place: f"{place:.2g}" for place in places}
+    if chosen is not None:
+        _ring(made, tried[along[0]].iloc[chosen], tried[value[0]].iloc[chosen])
     put_legend(made)
     return made
 

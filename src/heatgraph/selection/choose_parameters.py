@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,12 +21,10 @@ from heatgraph.models.heat import HeatObjective, Signals
 from heatgraph.selection.folds import Folds
 from heatgraph.selection.masked_prediction import HiddenPart, hide_by, prediction_errors, turns_for
 from heatgraph.selection.scores import HeldOutScore, score_held_out
-from heatgraph.solvers.checkpoint_protocol import FORGETFUL, Keeper, Record
-from heatgraph.solvers.heat import read_solution, solution_record, solve_heat
-from heatgraph.solvers.log_penalty import PENALTIES, ROUGH, code_log
+from heatgraph.solvers.driver import NO_CHECKPOINT, Keeper, Record
+from heatgraph.solvers.heat import ROUGH, read_solution, solution_record, solve_heat
 from heatgraph.solvers.result import Solution, Status
-from heatgraph.solvers.signal_access import Ensemble, energy_of
-from heatgraph.solvers.signal_model import PLAIN, SignalModel, level_of
+from heatgraph.solvers.signal_model import PLAIN, SignalModel, engine_of, level_of
 from heatgraph.solvers.threads import bounded_blas
 
 __all__ = ["ALPHAS", "BETAS", "HIDDEN_SHARE", "Choice", "Grid", "choose", "units_of"]
@@ -107,13 +104,10 @@ def units_of(signals: Any) -> tuple[float, float]:
     """What 1 means for alpha and for beta, so that neither depends on the units of X or on M.
 
     The norm of a typical signal; the energy of all signals over the number of nodes, as
-    ``||L||_F^2`` grows with that number.  Signals elsewhere state their ``total_energy``.
+    ``||L||_F^2`` grows with that number.
     """
-    if not isinstance(signals, Signals):
-        mean = signals.total_energy / signals.n_signals
-        return float(np.sqrt(mean)), signals.total_energy / signals.n_nodes
-    total = energy_of(signals)
-    return float(np.sqrt(total / signals.X.shape[1])), total / signals.X.shape[0]
+    total = signals.total_energy
+    return float(np.sqrt(total / signals.n_signals)), total / signals.n_nodes
 
 
 def choose(
@@ -123,22 +117,19 @@ def choose(
     grid: Grid,
     folds: Folds,
     *,
-    penalty: str,
     learn_scales: bool,
     rng: np.random.Generator,
     n_jobs: int = 1,
     report: Callable[[int, int], None] | None = None,
-    keeper: Keeper = FORGETFUL,
+    keeper: Keeper = NO_CHECKPOINT,
     model: SignalModel = PLAIN,
 ) -> Choice:
     """Choose by folds of signals, a quarter of the entries of those held out being hidden.
 
-    ``objective`` has the candidates and the atoms; its alpha and beta are not read.
+    ``objective`` has the candidates, the atoms and the penalty; its alpha and beta are not read.
     """
     parts = [_split(signals, split.train, split.test, rng) for split in folds.splits]
-    search = _Search(
-        objective, parts, w, grid, folds, penalty, learn_scales, n_jobs, report, keeper, model
-    )
+    search = _Search(objective, parts, w, grid, folds, learn_scales, n_jobs, report, keeper, model)
     best = search.along_alpha()
     best = search.along_beta(best)
     base = None
@@ -184,7 +175,6 @@ class _Search:
     w: Array
     grid: Grid
     folds: Folds
-    penalty: str
     learn_scales: bool
     n_jobs: int
     report: Callable[[int, int], None] | None
@@ -277,7 +267,6 @@ class _Search:
                 None if before is None else self.trials[before].fits[k],
                 self.w,
                 self.grid.starts[point.start] if base is None else point.stretch * base,
-                self.penalty,
                 self.learn_scales and base is None,
                 CODINGS if point.stretch else CODINGS[:1],
                 self.model,
@@ -304,12 +293,13 @@ class _Search:
         return [stage.get() for stage in self._stages(point)]
 
     def _keep(self, point: Point, fits: Sequence[Solution], errors: Sequence[Array]) -> None:
-        if self.keeper is FORGETFUL:
+        if self.keeper is NO_CHECKPOINT:
             return
         for stage, part, fit, error in zip(
             self._stages(point), self.parts, fits, errors, strict=True
         ):
-            record = solution_record(fit, self.model.ensemble(part.training))
+            engine = engine_of(part.training, self._problem(point, part), self.model)
+            record = solution_record(fit, engine)
             stage.put(replace(record, arrays={**record.arrays, "errors": error}))
 
     def _sums(self, point: Point) -> Array:
@@ -412,8 +402,8 @@ class _Search:
 def _recalled(
     record: Record, problem: HeatObjective, part: _Part, model: SignalModel
 ) -> tuple[Solution, Array]:
-    ensemble = model.ensemble(part.training)
-    return read_solution(record, problem, ensemble), record.arrays["errors"]
+    engine = engine_of(part.training, problem, model)
+    return read_solution(record, engine), record.arrays["errors"]
 
 
 def _fit_part(
@@ -422,7 +412,6 @@ def _fit_part(
     before: Solution | None,
     w: Array,
     tau: Array,
-    penalty: str,
     learn_scales: bool,
     codings: Sequence[float],
     model: SignalModel,
@@ -433,44 +422,35 @@ def _fit_part(
     """
     # In a process of its own, where the limits of the caller's do not hold.
     with bounded_blas():
-        ensemble = model.ensemble(part.training)
-        fit = _fit(ensemble, problem, before, w, tau, penalty, learn_scales)
+        start = Solution.start(w, tau)
+        if before is not None:
+            # Held scales ascend; the codes are in the order that the scales were learned in.
+            scales = before.tau if learn_scales else tau[np.argsort(np.argsort(before.tau))]
+            start = replace(before, tau=scales, n_iter=0)
+        fit = solve_heat(
+            engine_of(part.training, problem, model),
+            start,
+            learn_scales=learn_scales,
+            max_iter=MAX_ITER,
+            tol=TOL,
+            first_tol=ROUGH,
+            count_first=False,
+        )
         if fit.status is Status.INTERRUPTED:
             # The solver keeps the best of a fit that is stopped; half a search tells nothing.
             raise KeyboardInterrupt
         D = problem.dictionary(fit.w, fit.tau)
         level = level_of(fit, len(part.training.X)) if model.fit_intercept else None
-        code = PENALTIES[penalty][1]
-        if code is code_log:
-            code = partial(code_log, n_rounds=CODING_ROUNDS)
-        code = partial(code, positive=model.positive)
         errors = [
-            prediction_errors(D, part.held_out, c * problem.alpha, code=code, level=level)[0]
+            prediction_errors(
+                D,
+                part.held_out,
+                c * problem.alpha,
+                penalty=problem.penalty,
+                positive=model.positive,
+                n_rounds=CODING_ROUNDS,
+                level=level,
+            )[0]
             for c in codings
         ]
     return replace(fit, memory=None), np.array(errors)
-
-
-def _fit(
-    ensemble: Ensemble,
-    problem: HeatObjective,
-    before: Solution | None,
-    w: Array,
-    tau: Array,
-    penalty: str,
-    learn_scales: bool,
-) -> Solution:
-    how: dict[str, Any] = {"learn_scales": learn_scales, "max_iter": MAX_ITER}
-    if before is None:
-        start = solve_heat(problem, ensemble, w, tau, tol=ROUGH, **how)
-    else:
-        # Held scales ascend; the codes are in the order that the scales were learned in.
-        scales = before.tau if learn_scales else tau[np.argsort(np.argsort(before.tau))]
-        start = replace(before, tau=scales, status=Status.CONVERGED, n_iter=0, memory=None)
-        if penalty == "l1":
-            start = solve_heat(
-                problem, ensemble, start.w, scales, tol=TOL, codes=start.codes, **how
-            )
-    refine, _ = PENALTIES[penalty]
-    how["max_iter"] += start.n_iter
-    return refine(problem, ensemble, start, tol=TOL, **how)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from heatgraph.models.gaussian import GaussianPoint
 from heatgraph.models.moments import Moments
-from heatgraph.solvers.checkpoint_protocol import FORGETFUL, Keeper, Record
+from heatgraph.solvers.driver import NO_CHECKPOINT, Keeper, Record
 from heatgraph.solvers.gaussian import GaussianFit, GaussianFitter, shrunk
 from heatgraph.solvers.result import Status
 
@@ -194,7 +194,7 @@ def choose_strength(
     *,
     n_jobs: int = 1,
     report: Report | None = None,
-    keeper: Keeper = FORGETFUL,
+    keeper: Keeper = NO_CHECKPOINT,
 ) -> tuple[Strength, pd.DataFrame, bool]:
     """The strength under which held-out signals are the likeliest, and all that were tried.
 

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from heatgraph.models.heat import Dictionary, Signals
-from heatgraph.solvers.heat import as_sources, code_signals
-from heatgraph.solvers.log_penalty import Coder
+from heatgraph.models.penalties import Penalty
+from heatgraph.solvers.engine import CODING_ROUNDS, code_signals
 from heatgraph.solvers.signal_model import subtract_level
 
 __all__ = [
@@ -116,8 +116,9 @@ def prediction_errors(
     part: HiddenPart,
     alpha: float,
     *,
-    code: Coder = code_signals,
-    n_threads: int = 1,
+    penalty: Penalty | None = None,
+    positive: bool = False,
+    n_rounds: int = CODING_ROUNDS,
     level: Array | None = None,
 ) -> tuple[Array, Array]:
     """Squared error and energy of each signal's hidden entries, (M,) each.
@@ -127,8 +128,10 @@ def prediction_errors(
     identity dictionary predicts zero: its error is the energy.
     """
     visible = part.visible if level is None else subtract_level(part.visible, level)
-    coding = code(D, visible, alpha, n_threads=n_threads, tol=1e-8)
-    predicted = D.synthesis(as_sources(coding.h, D.tau.size))
+    coding = code_signals(
+        D, visible, alpha, penalty, tol=1e-8, positive=positive, n_rounds=n_rounds
+    )
+    predicted = D.synthesis(coding.h).T
     if level is not None:
         predicted += level[:, None]
     return part.errors(predicted), part.energy

@@ -19,7 +19,7 @@ from heatgraph.models.heat import Signals
 from heatgraph.models.sparse_dictionary import SparseDictionary
 from heatgraph.selection.choose_parameters import HIDDEN_SHARE
 from heatgraph.selection.masked_prediction import hide_entries
-from heatgraph.solvers.checkpoint_protocol import Record
+from heatgraph.solvers.driver import Record
 from heatgraph.solvers.large_lasso import LargeLasso
 
 __all__ = ["SourceChoice", "SourceProblem", "choose_sources"]

@@ -10,7 +10,7 @@ on the entries that were observed.  In turn:
    heat, its gradient at ``h`` that of the whole problem.
 3. Towards its solution, as far as the objective falls.
 
-The logarithmic penalty (see :mod:`heatgraph.solvers.log_penalty`) is the same with the bounds of
+The logarithmic penalty (see :mod:`heatgraph.models.penalties`) is the same with the bounds of
 its tangent at ``h``, taken anew in every turn.  A signal is stationary where its gap vanishes at
 the tangent of its own sources.
 
@@ -28,10 +28,10 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array, vstack
 
 from heatgraph.models.heat import Signals
+from heatgraph.models.penalties import PENALTIES
 from heatgraph.models.sparse_dictionary import SparseDictionary
-from heatgraph.solvers.checkpoint_protocol import Record
+from heatgraph.solvers.driver import Record
 from heatgraph.solvers.lasso import code
-from heatgraph.solvers.signal_access import discount_of
 
 __all__ = ["LargeLasso", "SparseCoding", "joined", "silent"]
 
@@ -145,7 +145,8 @@ class _Batch:
         """``a`` (len(some), S N): of the l1 penalty, or of the tangent of the logarithmic one."""
         alpha, omega = self.problem.alpha, self.D.omega
         if self.is_log:
-            return alpha * omega * discount_of(omega * np.abs(self.h[some]), alpha)
+            penalty = PENALTIES[self.problem.penalty]
+            return alpha * omega * penalty.slope(omega * np.abs(self.h[some]), alpha)
         return np.tile(alpha * omega, (some.size, 1))
 
     def _measure(self, some: Ints) -> None:
@@ -165,7 +166,7 @@ class _Batch:
         if self.is_log:
             alpha = self.problem.alpha
             u = self.D.omega * np.abs(h)
-            self.value[some] = rr + alpha**2 * np.log1p(u / alpha).sum(axis=1)
+            self.value[some] = rr + PENALTIES[self.problem.penalty].value(u, alpha).sum(axis=1)
 
     def _move(self, open_: Ints) -> Ints:
         """One turn of signals; those that no step lowers are left out of what is returned."""

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from heatgraph.kernels import native
-from heatgraph.kernels.pool import run_threads
+from heatgraph.solvers.threads import run_threads
 
 __all__ = ["Coding", "code"]
 
@@ -77,7 +77,10 @@ def code(
         part = C[rows], bounds, energy[rows], tol, positive, D, observed[rows]
         native.lasso(G, *part, h[rows], report[rows])
 
-    n_chunks = max(1, min(n_threads, len(h)))
-    ends = [k * len(h) // n_chunks for k in range(n_chunks + 1)]
-    run_threads(run, [slice(*both) for both in pairwise(ends)], n_chunks)
+    n_chunks = min(n_threads, len(h))
+    if n_chunks <= 1:
+        run(slice(None))
+    else:
+        ends = [k * len(h) // n_chunks for k in range(n_chunks + 1)]
+        run_threads(run, [slice(*both) for both in pairwise(ends)], n_chunks)
     return Coding(h, report[:, 0], report[:, 1])

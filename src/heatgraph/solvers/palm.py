@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from heatgraph.graph.candidates import CandidateEdges
+from heatgraph.solvers.driver import iterate
 from heatgraph.solvers.laplacian_qp import LaplacianQP
 from heatgraph.solvers.result import Monitor, Progress, Solution, Status
 
@@ -16,6 +17,11 @@ __all__ = ["PaperOptions", "solve_paper"]
 Array = NDArray[np.float64]
 
 CUT = 1e-4  # the weight above which the paper counts an edge
+# Of the natural unit of the curvature in L: within a small factor of what the backtracking settles
+# on; and a floor, so that the constant does not vanish where no step is taken any more.
+FIRST_GUESS, LEAST_GUESS = 1e-2, 1e-6
+ROUNDING = 10.0 * float(np.finfo(float).eps)  # of the energy of X: how well the fit is known
+INVALID = 1e-9  # a weight of the start may be below 0 by this
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,6 +103,15 @@ class Point:
         return Point(self.L, self.H, tau, self.lam, self.chi, D)
 
 
+@dataclass(frozen=True, eq=False)
+class _State:
+    """An iterate, the guess of ``C_2`` for the next one, and the objective so far."""
+
+    point: Point
+    C_2: float
+    history: tuple[float, ...]
+
+
 def solve_paper(
     X: Array,
     candidates: CandidateEdges,
@@ -175,34 +190,43 @@ def solve_paper(
     H = options.H0((tau0.size, *X.shape), unit)
     qp = LaplacianQP(candidates)
     point = Point.at(L0, H, tau0.copy())
-    history = [objective(X, point, alpha, beta)]
-    # Differs from the paper: Algorithm 2 names no initial guess of C_2.  The first is a hundredth
-    # of the natural unit of the curvature, which lands within a small factor of what the
-    # backtracking settles on; then the last one accepted over eta, so that the constant can fall
-    # as well as rise.
+    # Differs from the paper: Algorithm 2 names no initial guess of C_2.  The first is a share of
+    # the natural unit of the curvature; then the last one accepted over eta, so that the constant
+    # can fall as well as rise.
     curvature = float(np.sum(X**2) * tau0.max() ** 2) or 1.0
-    C_2 = 1e-2 * curvature
-    status = Status.MAX_ITER
-    try:
-        for t in range(1, max_iter + 1):
-            trial = step_H(X, point, alpha, gamma[0])
-            trial, C_2 = step_L(X, trial, qp, beta, C_2, gamma[1], eta)
-            C_2 = max(C_2 / eta, 1e-6 * curvature)
-            if learn_scales:
-                trial = step_tau(X, trial, gamma[2])
-            # Each step descends, so the last complete iterate is the best so far.
-            point = trial
-            history.append(objective(X, point, alpha, beta))
-            if monitor is not None:
-                n_edges = int(np.sum(candidates.weights(point.L) > CUT))
-                monitor(Progress(t, max_iter, history[-1], n_edges, float("nan")))
-            if abs(history[-1] - history[-2]) < tol:
-                status = Status.CONVERGED
-                break
-    except KeyboardInterrupt:
-        status = Status.INTERRUPTED
-    w = candidates.weights(point.L)
-    return Solution(w, point.H, point.tau, np.array(history), status, n_iter=len(history) - 1)
+
+    def step(state: _State) -> _State:
+        p = step_H(X, state.point, alpha, gamma[0])
+        p, C_2 = step_L(X, p, qp, beta, state.C_2, gamma[1], eta)
+        if learn_scales:
+            p = step_tau(X, p, gamma[2])
+        history = (*state.history, objective(X, p, alpha, beta))
+        return _State(p, max(C_2 / eta, LEAST_GUESS * curvature), history)
+
+    def terminate(state: _State) -> Status | None:
+        history = state.history
+        if len(history) > 1 and abs(history[-1] - history[-2]) < tol:
+            return Status.CONVERGED
+        return Status.MAX_ITER if len(history) > max_iter else None
+
+    def report(state: _State) -> None:
+        n_iter = len(state.history) - 1
+        if monitor is not None and n_iter > 0:
+            n_edges = int(np.sum(candidates.weights(state.point.L) > CUT))
+            monitor(Progress(n_iter, max_iter, state.history[-1], n_edges, float("nan")))
+
+    # Each step descends, so the last complete iterate is the best so far.
+    start = _State(point, FIRST_GUESS * curvature, (objective(X, point, alpha, beta),))
+    end, status = iterate(start, step, terminate, report)
+    point, h = end.point, np.ascontiguousarray(end.point.H.transpose(2, 0, 1))
+    return Solution(
+        w=candidates.weights(point.L),
+        tau=point.tau,
+        codes=h.reshape(len(h), -1),
+        objective=np.array(end.history),
+        status=status,
+        n_iter=len(end.history) - 1,
+    )
 
 
 def step_H(X: Array, p: Point, alpha: float, gamma: float) -> Point:
@@ -222,7 +246,7 @@ def step_L(
     Z, G = fit(X, p), gradient_L(X, p)
     # Differs from the paper: the inequality has a slack.  Z is a sum of squares of entries of the
     # size of X, and is known no better than this.
-    rounding = 10.0 * np.finfo(float).eps * float(np.sum(X**2))
+    rounding = ROUNDING * float(np.sum(X**2))
     k = 1
     while True:
         d = gamma * C_2
@@ -365,7 +389,7 @@ def _check(
         ("X", X.ndim == 2 and X.shape[0] == n, f"({n}, n_signals) in shape, got {X.shape}"),
         (
             "L0",
-            w.min() >= -1e-9
+            w.min() >= -INVALID
             and np.isclose(np.trace(L0), n)
             and np.allclose(L0, candidates.laplacian(w)),
             f"a Laplacian of {n} nodes with trace {n} and weights on the candidates only",

@@ -21,24 +21,73 @@ from numpy.typing import NDArray
 
 from heatgraph.kernels import native
 from heatgraph.models.simplex import ValidSet
-from heatgraph.solvers.lbfgs_memory import Curvature
 from heatgraph.solvers.result import Status
 
-__all__ = ["Evaluation", "State", "minimise"]
+__all__ = ["Curvature", "Evaluation", "QuasiNewton", "State"]
 
 Array = NDArray[np.float64]
 Aux = TypeVar("Aux")
 
 MEMORY = (4, 10)  # pairs, the fewest and the most
 MEMORY_SIZE = 100_000  # coordinates of all pairs: more would cost more than they save
-ARMIJO = 1e-4
+ARMIJO = 1e-4  # share of the fall that the slope promises: the usual one, any small number does
 MODEL_STEPS = (8, 40)  # fewest and most, by how many coordinates are free
 MODEL_WORK = 400_000  # coordinates visited by one minimisation of the model
 # The model need not be solved better than it is true: to the root of the residual, within these.
 MODEL_TOL = (0.05, 0.3)
 NOISE = 1e-12  # relative; below this the objective cannot tell two points apart
-SHORTEST = 1e-10
-TINY = 1e-300
+SHORTEST = 1e-10  # share of the step at which backtracking gives up: below rounding of most weights
+SHRINK = (0.1, 0.5)  # least and largest factor of one backtrack: away from both ends
+TINY = 1e-300  # in place of a gradient without spread, so that nothing is divided by zero
+FLAT = 1e-10  # a pair that bends less than this, relatively, tells nothing
+
+
+@dataclass(frozen=True, eq=False)
+class Curvature:
+    """Pairs ``steps``, ``yields`` (m, n), oldest first, and the ``metric`` (n,).
+
+    The metric is the diagonal of the matrix before anything is remembered.
+    """
+
+    metric: Array
+    steps: Array
+    yields: Array
+
+    @classmethod
+    def nothing(cls, metric: Array) -> Curvature:
+        none = np.empty((0, metric.size))
+        return cls(metric, none, none)
+
+    def __len__(self) -> int:
+        return len(self.steps)
+
+    def remember(self, step: Array, change: Array, most: int) -> Curvature:
+        """Append a pair of positive curvature, and no other: the model must stay convex."""
+        if step @ change <= FLAT * np.linalg.norm(step) * np.linalg.norm(change):
+            return self
+        old = slice(max(len(self) - most + 1, 0), None)
+        steps = np.vstack([self.steps[old], step])
+        return Curvature(self.metric, steps, np.vstack([self.yields[old], change]))
+
+    def compact(self) -> tuple[float, Array]:
+        """``B = sigma G - [S G; Y]^T middle [S G; Y]``, the compact form of the matrix.
+
+        ``G = diag(metric)``, ``sigma = <y, G^-1 y> / <s, y>`` of the last pair.  The middle is the
+        inverse of ``[[sigma S G S^T, lower], [lower^T, -diag]]`` with the strictly lower and the
+        diagonal part of ``S Y^T``, its rows and columns of ``S`` times ``sigma``.
+        """
+        S, Y, m = self.steps, self.yields, len(self)
+        along = S @ Y.T
+        sigma = float((Y[-1] / self.metric) @ Y[-1] / along[-1, -1])
+        inverse = np.empty((2 * m, 2 * m))
+        inverse[:m, :m] = sigma * ((S * self.metric) @ S.T)
+        inverse[:m, m:] = np.tril(along, -1)
+        inverse[m:, :m] = inverse[:m, m:].T
+        inverse[m:, m:] = -np.diag(np.diagonal(along))
+        middle = np.asarray(np.linalg.inv(inverse), dtype=np.float64)
+        middle[:m] *= sigma
+        middle[:, :m] *= sigma
+        return sigma, middle
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +106,6 @@ class State(Generic[Aux]):
     x: Array
     at: Evaluation[Aux]
     memory: Curvature
-    reach: float
     history: tuple[float, ...]
     residual: float
     n_iter: int = 0
@@ -66,85 +114,61 @@ class State(Generic[Aux]):
 Evaluate = Callable[[Array, "Aux"], Evaluation[Aux]]
 
 
-def minimise(
-    evaluate: Evaluate[Aux],
-    valid: ValidSet,
-    x: Array,
-    aux: Aux,
-    *,
-    max_iter: int,
-    tol: float,
-    reach: float,
-    metric: Array | None = None,
-    memory: Curvature | None = None,
-    report: Callable[[State[Aux]], None] | None = None,
-    resume: State[Aux] | None = None,
-) -> tuple[State[Aux], Status]:
-    """Minimise over ``valid`` from ``x`` until the relative residual is at most ``tol``.
+@dataclass(frozen=True, eq=False)
+class QuasiNewton(Generic[Aux]):
+    """The method on one function over ``valid``, as the driver runs it.
 
-    ``resume`` is a state of an earlier call, to go on from in place of ``x`` and ``aux``.
+    It ends where the relative residual is at most ``tol``, or after ``max_iter`` iterations.  The
+    residual is ``valid.descent(x, gradient)`` over the value: the fall that the gradient still
+    promises.
 
     ``reach`` is how far the first step may move a coordinate, before anything is known of the
-    curvature.  ``metric`` has the relative curvature along each coordinate, where that is known:
-    positive, of a size near 1; ``memory`` is what an earlier call on a similar function learned of
-    the curvature, in the same metric.
-
-    The residual is ``valid.descent(x, gradient)`` over the value: the fall that the gradient still
-    promises.  KeyboardInterrupt, once the start is evaluated, ends with the best state so far.
+    curvature.
     """
-    if metric is None:
-        metric = np.ones(x.size)
-    if memory is None:
-        memory = Curvature.nothing(metric)
-    state = _initial(evaluate, valid, x, aux, reach, memory) if resume is None else resume
-    try:
-        while True:
-            if report is not None:
-                report(state)
-            if state.residual <= tol:
-                return state, Status.CONVERGED
-            if state.n_iter >= max_iter:
-                return state, Status.MAX_ITER
-            following = _step(evaluate, valid, state)
-            if following is None:
-                return state, Status.STALLED
-            state = following
-    except KeyboardInterrupt:
-        return state, Status.INTERRUPTED
 
+    evaluate: Evaluate[Aux]
+    valid: ValidSet
+    tol: float
+    max_iter: int
+    reach: float
 
-def _initial(
-    evaluate: Evaluate[Aux], valid: ValidSet, x: Array, aux: Aux, reach: float, memory: Curvature
-) -> State[Aux]:
-    at = evaluate(x, aux)
-    return State(x, at, memory, reach, (at.value,), _residual(valid, x, at))
+    def init(self, x: Array, aux: Aux, memory: Curvature | None = None) -> State[Aux]:
+        """The state at ``x``.
 
+        ``memory`` is what is known of the curvature: at least a metric, and where a similar
+        function was minimised before, what that learned.
+        """
+        at = self.evaluate(x, aux)
+        memory = Curvature.nothing(np.ones(x.size)) if memory is None else memory
+        return State(x, at, memory, (at.value,), self.residual(x, at))
 
-def _residual(valid: ValidSet, x: Array, at: Evaluation[Aux]) -> float:
-    descent = valid.descent(x, at.gradient)
-    return descent / (abs(at.value) or 1.0)
+    def residual(self, x: Array, at: Evaluation[Aux]) -> float:
+        return self.valid.descent(x, at.gradient) / (abs(at.value) or 1.0)
 
+    def terminate(self, state: State[Aux]) -> Status | None:
+        if state.residual <= self.tol:
+            return Status.CONVERGED
+        return Status.MAX_ITER if state.n_iter >= self.max_iter else None
 
-def _step(evaluate: Evaluate[Aux], valid: ValidSet, state: State[Aux]) -> State[Aux] | None:
-    """One iteration; a memory that yields no descent is dropped and the step tried without it."""
-    found = _search(evaluate, valid, state, _model_minimiser(valid, state))
-    if found is None:
-        if not len(state.memory):
-            return None
-        nothing = Curvature.nothing(state.memory.metric)
-        return _step(evaluate, valid, replace(state, memory=nothing))
-    x, step, at = found
-    fewest, most = MEMORY
-    most = max(fewest, min(most, MEMORY_SIZE // x.size))
-    return State(
-        x,
-        at,
-        state.memory.remember(step, at.gradient - state.at.gradient, most),
-        state.reach,
-        (*state.history, at.value),
-        _residual(valid, x, at),
-        state.n_iter + 1,
-    )
+    def step(self, state: State[Aux]) -> State[Aux] | None:
+        """One iteration; a memory that yields no descent is dropped, and the step tried again."""
+        target = _model_minimiser(self.valid, state, self.reach)
+        found = _search(self.evaluate, self.valid, state, target)
+        if found is None:
+            if not len(state.memory):
+                return None
+            return self.step(replace(state, memory=Curvature.nothing(state.memory.metric)))
+        x, step, at = found
+        fewest, most = MEMORY
+        most = max(fewest, min(most, MEMORY_SIZE // x.size))
+        return State(
+            x,
+            at,
+            state.memory.remember(step, at.gradient - state.at.gradient, most),
+            (*state.history, at.value),
+            self.residual(x, at),
+            state.n_iter + 1,
+        )
 
 
 def _search(
@@ -173,7 +197,7 @@ def _search(
             if end <= (2.0 * ARMIJO - 1.0) * slope:
                 return x, step, at
         # The minimiser of the parabola through what is known, kept away from both ends.
-        s *= float(np.clip(-0.5 * s * slope / excess, 0.1, 0.5)) if excess > 0.0 else 0.5
+        s *= float(np.clip(-0.5 * s * slope / excess, *SHRINK)) if excess > 0.0 else SHRINK[1]
         x = state.x + s * d
         step = x - state.x
     return None
@@ -190,7 +214,7 @@ def _slope(x: Array, g: Array, d: Array, valid: ValidSet) -> float:
     return float((g[:n] - multiplier) @ d[:n] + g[n:] @ d[n:])
 
 
-def _model_minimiser(valid: ValidSet, state: State[Aux]) -> Array:
+def _model_minimiser(valid: ValidSet, state: State[Aux], reach: float) -> Array:
     """Minimise ``<g, y - x> + <y - x, B (y - x)> / 2`` over the set, on the free coordinates.
 
     ``B`` is the matrix of limited-memory BFGS, or without memory a multiple of the metric whose
@@ -203,7 +227,7 @@ def _model_minimiser(valid: ValidSet, state: State[Aux]) -> Array:
     if len(memory):
         sigma, middle = memory.compact()
     else:
-        sigma = max(float(np.ptp(g) / memory.metric.min()), TINY) / state.reach
+        sigma = max(float(np.ptp(g) / memory.metric.min()), TINY) / reach
         middle = np.empty((0, 0))
     tol = min(max(MODEL_TOL[0], math.sqrt(state.residual)), MODEL_TOL[1])
     multiplier = g[: valid.n] @ x[: valid.n] / valid.total

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Monitor", "Progress", "Solution", "Status", "better_of"]
-
-BETTER = 1e-3  # relative; a start given by the user must win by this over the usual one
+__all__ = ["Monitor", "Progress", "Solution", "Status"]
 
 
 class Status(StrEnum):
@@ -67,46 +64,26 @@ class Monitor(Protocol):
 
 @dataclass(frozen=True)
 class Solution:
-    """The end of a fit.
+    """The end of a fit, or the start of one.
 
-    ``w`` (E,) weights of the candidate edges, ``H`` (S, N, M) sources, ``tau`` (S,) scales,
-    ``objective`` the history with the start first and the final value last, ``residual`` the
-    stationarity residual at the end, relative to the objective (NaN where a solver states none).
-    Where the signals are not in memory, ``H`` is empty and ``elsewhere`` the handle of their codes;
-    where a level was fitted along with the sources, ``elsewhere`` holds both.  ``memory`` are the
-    last steps and the changes of the gradient over them, (m, n) each, for a fit that goes on.
+    ``w`` (E,) weights of the candidate edges, ``tau`` (S,) scales, ``codes`` the sources, as the
+    engine that found them understands them: an array (M, S N), one row per signal, for signals in
+    memory, and None where there are none yet.  ``objective`` is the history with the start first
+    and the final value last, ``residual`` the stationarity residual at the end, relative to the
+    objective (NaN where a solver states none).  ``memory`` are the last steps and the changes of
+    the gradient over them, (m, n) each, for a fit that goes on.
     """
 
     w: NDArray[np.float64]
-    H: NDArray[np.float64]
     tau: NDArray[np.float64]
+    codes: Any
     objective: NDArray[np.float64]
     status: Status
     n_iter: int
     residual: float = field(default=float("nan"))
-    elsewhere: Any = None
     memory: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None
 
-    @property
-    def codes(self) -> Any:
-        """The sources as rows (M, S N), one row per signal, or the handle of those elsewhere."""
-        if self.elsewhere is not None:
-            return self.elsewhere
-        return np.ascontiguousarray(self.H.transpose(2, 0, 1)).reshape(self.H.shape[2], -1)
-
-
-def better_of(fit: Callable[[], Solution], other: Callable[[], Solution]) -> Solution:
-    """The fit from the usual start, or another from the user's, if that wins by enough.
-
-    Stopped by the user in the second of them is stopped, with the first to fall back on.
-    """
-    usual = fit()
-    if usual.status is Status.INTERRUPTED:
-        return usual
-    try:
-        given = other()
-    except KeyboardInterrupt:  # before it had a point of its own
-        return replace(usual, status=Status.INTERRUPTED)
-    if given.objective[-1] < (1.0 - BETTER) * usual.objective[-1]:
-        return given
-    return replace(usual, status=given.status) if given.status is Status.INTERRUPTED else usual
+    @classmethod
+    def start(cls, w: NDArray[np.float64], tau: NDArray[np.float64]) -> Solution:
+        """Weights and scales from which nothing was solved for yet."""
+        return cls(w, tau, None, np.empty(0), Status.MAX_ITER, 0)

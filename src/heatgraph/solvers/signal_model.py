@@ -16,32 +16,34 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any, ClassVar
+from functools import singledispatch
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from heatgraph.graph.candidates import CandidateEdges
 from heatgraph.models.heat import Dictionary, HeatObjective, Moments, Signals
-from heatgraph.solvers.log_penalty import PENALTIES, Coder
+from heatgraph.solvers.engine import BATCH, CODING_TOL, Engine, LocalEngine
+from heatgraph.solvers.quasi_newton import Evaluation
 from heatgraph.solvers.result import Solution
-from heatgraph.solvers.signal_access import (
-    BATCH,
-    CODING_TOL,
-    STEPS_PER_TANGENT,
-    Ensemble,
-    LocalSignals,
-    energy_of,
-    settle_by_rounds,
-)
 
-__all__ = ["PLAIN", "InterceptSignals", "LevelCodes", "SignalModel", "level_of", "subtract_level"]
+__all__ = [
+    "PLAIN",
+    "InterceptEngine",
+    "LevelCodes",
+    "SignalModel",
+    "codes_of",
+    "engine_of",
+    "level_of",
+    "subtract_level",
+]
 
 Array = NDArray[np.float64]
 
+SETTLED = 1e-9  # relative fall of the objective from one tangent to the next: codes are found
+MOST_TANGENTS = 50  # until then
 LEVEL_TOL = 0.1 * CODING_TOL  # fall of phi that Newton's step promises, relative to the energy
-MAX_STEPS = 50
+MAX_STEPS = 50  # of Newton; a handful is usual, more only without a penalty
 # Shares of diag(n_observed) that are added to C.  Few are enough where supports stay what they
 # are; with 1 the step is that of a quadratic which lies above phi everywhere.
 RIDGES = (1e-6, 1e-3, 1e-1, 1.0)
@@ -56,19 +58,24 @@ class SignalModel:
     positive: bool = False
     fit_intercept: bool = False
 
-    def ensemble(self, signals: Signals | Ensemble, n_threads: int = 1) -> Ensemble:
-        """The signals as the solver sees them; those that are not in memory as they are."""
-        if not isinstance(signals, Signals):
-            return signals
-        local = LocalSignals(signals, n_threads, self.positive)
-        return InterceptSignals(local) if self.fit_intercept else local
-
-    def coder(self, penalty: str) -> Coder:
-        """How the sources of signals around their level are found."""
-        return partial(PENALTIES[penalty][1], positive=self.positive)
-
 
 PLAIN = SignalModel()
+
+
+@singledispatch
+def engine_of(
+    signals: Any, objective: HeatObjective, model: SignalModel = PLAIN, n_threads: int = 1
+) -> Engine[Any, Any]:
+    """The objective of signals, by the engine that their kind has registered."""
+    raise TypeError(f"no engine is known for signals of the type {type(signals).__name__}")
+
+
+@engine_of.register
+def _(
+    signals: Signals, objective: HeatObjective, model: SignalModel = PLAIN, n_threads: int = 1
+) -> Engine[Any, Any]:
+    local = LocalEngine(objective, signals, n_threads, model.positive)
+    return InterceptEngine(local) if model.fit_intercept else local
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,8 +88,14 @@ class LevelCodes:
 
 def level_of(solution: Solution, n_nodes: int) -> Array:
     """The level (N,) of a fit; zero where none was fitted."""
-    codes = solution.elsewhere
+    codes = solution.codes
     return codes.u if isinstance(codes, LevelCodes) else np.zeros(n_nodes)
+
+
+def codes_of(solution: Solution) -> Array:
+    """The codes (M, S N) of a fit of signals in memory, with a level or without."""
+    codes: Array = solution.codes.h if isinstance(solution.codes, LevelCodes) else solution.codes
+    return codes
 
 
 def subtract_level(signals: Signals, u: Array) -> Signals:
@@ -94,31 +107,35 @@ def subtract_level(signals: Signals, u: Array) -> Signals:
 
 
 @dataclass(frozen=True, eq=False)
-class InterceptSignals:
+class InterceptEngine:
     """Signals in memory around an unknown level, which is found along with their codes.
 
     The level starts from zero, and the metric of the solver comes from the signals as they are:
     they should have a mean near zero at every node.
     """
 
-    local: LocalSignals
-    steps_per_tangent: ClassVar[int] = STEPS_PER_TANGENT
+    local: LocalEngine
+
+    @property
+    def objective(self) -> HeatObjective:
+        return self.local.objective
 
     @property
     def n_signals(self) -> int:
         return self.local.n_signals
 
-    def contrasts(self, candidates: CandidateEdges) -> tuple[Array, float]:
-        return self.local.contrasts(candidates)
-
-    def silence(self, n_atoms: int) -> LevelCodes:
-        return LevelCodes(self.local.silence(n_atoms), np.zeros(len(self.local.signals.X)))
+    def evaluate(
+        self, w: Array, tau: Array, codes: LevelCodes, slopes: Array | None = None
+    ) -> Evaluation[LevelCodes]:
+        D = self.objective.dictionary(w, tau)
+        codes, moments = self.code(D, codes, slopes)
+        return Evaluation(*self.objective.evaluate(D, w, moments), codes)
 
     def code(
-        self, objective: HeatObjective, D: Dictionary, start: LevelCodes, discount: Array | None
+        self, D: Dictionary, start: LevelCodes, slopes: Array | None
     ) -> tuple[LevelCodes, Moments]:
         """The sources and the level that minimise the objective together, by Newton's method."""
-        problem = _Problem(self.local, objective, D, D.kernel.atoms(D.tau), discount)
+        problem = _Problem(self.local, D, D.kernel.atoms(D.tau), slopes)
         point = problem.at(start.u, start.h)
         for _ in range(MAX_STEPS):
             following = problem.step(point)
@@ -127,18 +144,29 @@ class InterceptSignals:
             point = following
         return point.codes, point.moments
 
-    def discount(self, D: Dictionary, codes: LevelCodes, alpha: float) -> tuple[Array, float]:
-        return self.local.discount(D, codes.h, alpha)
+    def tangent(self, w: Array, tau: Array, codes: LevelCodes) -> tuple[Array, float]:
+        return self.local.tangent(w, tau, codes.h)
 
-    def moments(self, objective: HeatObjective, D: Dictionary, codes: LevelCodes) -> Moments:
-        return _around(self.local, codes.u).moments(objective, D, codes.h)
+    def value(self, w: Array, tau: Array, codes: LevelCodes) -> float:
+        return _around(self.local, codes.u).value(w, tau, codes.h)
 
-    def settle(self, objective: HeatObjective, D: Dictionary, codes: LevelCodes) -> LevelCodes:
-        settled: LevelCodes = settle_by_rounds(self, objective, D, codes)
-        return settled
+    def settle(self, w: Array, tau: Array, codes: LevelCodes) -> LevelCodes:
+        """All signals together, as the level joins them."""
+        D, last = self.objective.dictionary(w, tau), np.inf
+        for _ in range(MOST_TANGENTS):
+            slopes, above = self.objective.tangent(D, codes.h)
+            codes, moments = self.code(D, codes, slopes)
+            value = self.objective.of_signals(D, moments) + above
+            if last - value <= SETTLED * abs(value):
+                break
+            last = value
+        return codes
 
-    def sources(self, codes: LevelCodes, n_scales: int) -> Array:
-        return self.local.sources(codes.h, n_scales)
+    def contrasts(self) -> tuple[Array, float]:
+        return self.local.contrasts()
+
+    def zero_codes(self, n_atoms: int) -> LevelCodes:
+        return LevelCodes(self.local.zero_codes(n_atoms), np.zeros(self.local.signals.n_nodes))
 
     def pack(self, codes: LevelCodes) -> dict[str, NDArray[Any]]:
         return {**self.local.pack(codes.h), "level": codes.u}
@@ -147,7 +175,7 @@ class InterceptSignals:
         return LevelCodes(self.local.unpack(arrays, n_atoms), arrays["level"])
 
 
-def _around(local: LocalSignals, u: Array) -> LocalSignals:
+def _around(local: LocalEngine, u: Array) -> LocalEngine:
     return replace(local, signals=subtract_level(local.signals, u))
 
 
@@ -164,17 +192,15 @@ class _Point:
 class _Problem:
     """``phi(u)`` of some signals on a dictionary with the atoms (N, S N)."""
 
-    local: LocalSignals
-    objective: HeatObjective
+    local: LocalEngine
     D: Dictionary
     atoms: Array
-    discount: Array | None
+    slopes: Array | None
 
     def at(self, u: Array, start: Array) -> _Point:
         around = _around(self.local, u)
-        h, moments = around.code(self.objective, self.D, start, self.discount)
-        value = moments.fit + self.objective.alpha * float(np.vdot(self.D.omega, moments.c))
-        return _Point(LevelCodes(h, u), moments, value)
+        h, moments = around.code(self.D, start, self.slopes)
+        return _Point(LevelCodes(h, u), moments, around.objective.of_signals(self.D, moments))
 
     def step(self, point: _Point) -> _Point | None:
         """A point that is lower; None where no step promises enough, or keeps its promise."""
@@ -185,7 +211,7 @@ class _Problem:
             step = np.linalg.solve(C + np.diag(ridge * n), left)
             # On the quadratic phi falls by 2 left.step - step.C step >= left.step.
             promise = float(left @ step)
-            if promise <= LEVEL_TOL * energy_of(signals):
+            if promise <= LEVEL_TOL * signals.total_energy:
                 return None
             trial = self.at(u + step, h)
             if point.value - trial.value >= ENOUGH * promise:

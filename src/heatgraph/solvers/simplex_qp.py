@@ -34,6 +34,9 @@ SIGN_TOL = 1e-12  # a weight or multiplier above minus this counts as non-negati
 PIVOT_TRIES = 5  # exchanges without progress before pivoting is given up
 INTERIOR_STEPS = 60
 INTERIOR_GAP = 1e-15  # mean product of weight and multiplier at which the interior point ends
+SHY = 0.995  # share of the way to the boundary that an interior step goes
+SHORTEST = 1e-8  # share of a step below which the interior point ends
+ROOM = 0.1  # mean weights that every multiplier is above zero at the start
 
 
 @dataclass(frozen=True)
@@ -151,7 +154,7 @@ class SimplexQP:
         n = h.size
         w = np.full(n, self.total / n)
         slope = self.apply(w) + h
-        nu = float(2.0 * slope.min() - slope.max()) - 0.1 * self.total / n
+        nu = float(2.0 * slope.min() - slope.max()) - ROOM * self.total / n
         s = slope - nu
         steps = 0
         while steps < INTERIOR_STEPS and (mu := float(w @ s) / n) > INTERIOR_GAP:
@@ -166,8 +169,8 @@ class SimplexQP:
             product = mu * (ahead / mu) ** 3 - dw * ds
             dw, dnu = system(gradient - product / w, short)
             ds = (product - s * dw) / w - s
-            reach = 0.995 * min(_reach(w, dw), _reach(s, ds))
-            if not (np.isfinite(dw).all() and reach > 1e-8):
+            reach = SHY * min(_reach(w, dw), _reach(s, ds))
+            if not (np.isfinite(dw).all() and reach > SHORTEST):
                 break
             w, s, nu = w + reach * dw, s + reach * ds, nu + reach * dnu
         return self._judged(h, w, w > s, np.zeros(n), steps, tol)
