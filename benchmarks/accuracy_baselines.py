@@ -31,8 +31,7 @@ from heatgraph.baselines.templates_solver import (
     smallest_residual,
 )
 from heatgraph.datasets import make_graph, make_heat_signals
-from heatgraph.experiments.paper import TABLES
-from heatgraph.experiments.paper_settings import EPS, PENALTIES, grid
+from heatgraph.experiments.paper_settings import EPS, PENALTIES, TABLES, grid
 from heatgraph.experiments.synthetic_problems import CUT, MODELS, Problem
 from heatgraph.experiments.synthetic_runs import PATHS
 from heatgraph.graph import Graph

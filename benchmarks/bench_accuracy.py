@@ -21,8 +21,7 @@ from numpy.typing import NDArray
 from heatgraph import Graph, LearnHeat
 from heatgraph.datasets import make_graph, make_heat_signals
 from heatgraph.estimators.model import DenseModel
-from heatgraph.experiments.paper import TABLES
-from heatgraph.experiments.paper_settings import ALPHAS, BETAS
+from heatgraph.experiments.paper_settings import ALPHAS, BETAS, TABLES
 from heatgraph.experiments.synthetic_problems import CUT, MODELS, Problem
 from heatgraph.experiments.synthetic_runs import as_graph, heat_path
 from heatgraph.metrics import best_cut, edge_scores

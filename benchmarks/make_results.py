@@ -88,7 +88,7 @@ SOURCES = {
         ("uber",), (*HEAT, "heatgraph.experiments.uber", "heatgraph.experiments.uber_fits")
     ),
     "molene": Source(
-        ("molene",), (*HEAT, "heatgraph.experiments.molene", "heatgraph.experiments.molene_fits")
+        ("molene",), (*HEAT, "heatgraph.experiments.molene", "heatgraph.experiments.molene")
     ),
 }
 

@@ -47,17 +47,22 @@ def here(signals, small_batches):
     return LearnHeat(**GIVEN).fit(signals)
 
 
-@pytest.mark.parametrize("chunks", [(20, 6), (3, 4)])
-def test_the_answer_does_not_depend_on_the_chunks(client, signals, here, chunks):
-    there = LearnHeat(**GIVEN).fit(da.from_array(signals, chunks=chunks))
+@pytest.fixture(scope="module")
+def there(client, signals, small_batches):
+    codes.clear()
+    return LearnHeat(**GIVEN).fit(da.from_array(signals, chunks=(3, 4)))
+
+
+def test_the_answer_is_that_of_signals_in_memory(here, there):
     assert there.n_features_in_ == 6
     assert_same(there, here)
+    assert codes.kept() == {}  # nothing is left with the workers
 
 
 @pytest.mark.parametrize(
     "settings",
     [
-        {"n_bootstrap": 2},
+        pytest.param({"n_bootstrap": 2}, marks=pytest.mark.slow),
         {"candidates": 2, "n_scales": 2, "scales": (1.0, 9.0)},
         {"atoms": "raw", "scales": (2.0,), "learn_scales": False},
         {"penalty": "l1"},
@@ -110,12 +115,6 @@ def test_codes_that_are_lost_cost_a_step(client, signals, here):
     there = LearnHeat(**GIVEN).fit(da.from_array(signals, chunks=(11, 6)), monitor=lose)
     assert sum(lost) > 3
     assert_same(there, here)
-
-
-def test_nothing_is_left_with_the_workers(client, signals):
-    codes.clear()
-    LearnHeat(**GIVEN).fit(da.from_array(signals, chunks=(11, 6)))
-    assert codes.kept() == {}
 
 
 def test_goes_on_from_a_checkpoint(client, signals, here, tmp_path, monkeypatch):
@@ -175,12 +174,11 @@ def test_signals_are_held_where_they_fit():
     assert not from_dask._fits(100, [400, 200])
 
 
-def test_a_saved_model_has_no_sources(client, signals, tmp_path):
-    model = LearnHeat(**GIVEN).fit(da.from_array(signals, chunks=(20, 6)))
-    save_model(model, tmp_path / "model.npz")
+def test_a_saved_model_has_no_sources(signals, there, tmp_path):
+    save_model(there, tmp_path / "model.npz")
     loaded = load_model(tmp_path / "model.npz")
     assert loaded.sources_.shape == (0, 1, 6)
-    assert np.array_equal(loaded.transform(signals), model.transform(signals))
+    assert np.array_equal(loaded.transform(signals), there.transform(signals))
 
 
 class TestRefuses:

@@ -12,7 +12,7 @@ from heatgraph.datasets import make_graph, make_heat_signals
 from heatgraph.metrics import edge_scores
 from heatgraph.solvers.result import Status
 
-N = 150
+N = 80
 
 
 @pytest.fixture(scope="module")

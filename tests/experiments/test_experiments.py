@@ -19,6 +19,7 @@ PAPER = (
     "figure5",
     "long_times",
 )
+SLOW = ("table1", "table2", "algorithm")
 
 
 def toy(**more):
@@ -33,10 +34,7 @@ def shared(tmp_path_factory):
 
 @pytest.mark.parametrize(
     "name",
-    [
-        pytest.param(name, marks=pytest.mark.slow if name.startswith("table") else [])
-        for name in PAPER
-    ],
+    [pytest.param(name, marks=pytest.mark.slow if name in SLOW else []) for name in PAPER],
 )
 def test_runs_at_a_toy_size(name, hasty, shared, tmp_path):
     steps = []

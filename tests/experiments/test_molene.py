@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from heatgraph.experiments import Settings, get_experiment
-from heatgraph.experiments.molene_fits import METHODS, _interpolate, treat
+from heatgraph.experiments.molene import METHODS, _interpolate, treat
 
 
 @pytest.fixture

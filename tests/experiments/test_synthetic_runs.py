@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from heatgraph.experiments import Readings, Settings
-from heatgraph.experiments.localisation import locate
+from heatgraph.experiments.figure5 import locate
 from heatgraph.experiments.paper_settings import grid, noise_std, problem
 from heatgraph.experiments.synthetic_problems import CUT, draw
 from heatgraph.experiments.synthetic_runs import (

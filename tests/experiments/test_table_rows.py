@@ -3,9 +3,14 @@
 import numpy as np
 import pytest
 
-from heatgraph.experiments.paper import TABLES
-from heatgraph.experiments.table_picture import draw_table, markdown_table
-from heatgraph.experiments.table_rows import Line, line_of_path, long_table
+from heatgraph.experiments.paper_settings import TABLES
+from heatgraph.experiments.table_rows import (
+    Line,
+    draw_table,
+    line_of_path,
+    long_table,
+    markdown_table,
+)
 from heatgraph.metrics import EdgeScores
 
 

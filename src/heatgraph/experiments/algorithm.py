@@ -12,9 +12,9 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from heatgraph.experiments.base import Outcome, Readings, Settings
-from heatgraph.experiments.paper import TABLES
 from heatgraph.experiments.paper_settings import (
     NOISE_DB,
+    TABLES,
     grid,
     n_instances,
     noise_std,
@@ -24,8 +24,7 @@ from heatgraph.experiments.style import COLOURS, MARKERS, plain
 from heatgraph.experiments.sweep import sweep
 from heatgraph.experiments.synthetic_problems import MODELS
 from heatgraph.experiments.synthetic_runs import path
-from heatgraph.experiments.table_picture import NAMES
-from heatgraph.experiments.table_rows import best_common
+from heatgraph.experiments.table_rows import NAMES, best_common
 
 __all__ = ["run"]
 

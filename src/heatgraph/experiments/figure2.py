@@ -14,8 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 
 from heatgraph.experiments.base import Outcome, Settings
-from heatgraph.experiments.paper import FIGURE2, FIGURE2_ERRORS
-from heatgraph.experiments.paper_settings import grid, n_instances, problem
+from heatgraph.experiments.paper_settings import FIGURE2, FIGURE2_ERRORS, grid, n_instances, problem
 from heatgraph.experiments.style import SIGNED
 from heatgraph.experiments.sweep import sweep
 from heatgraph.experiments.synthetic_problems import CUT, draw

@@ -11,9 +11,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from heatgraph.experiments.base import Outcome, Readings, Settings
-from heatgraph.experiments.paper import TABLES
 from heatgraph.experiments.paper_settings import (
     NOISE_DB,
+    TABLES,
     grid,
     n_instances,
     noise_std,
@@ -22,8 +22,16 @@ from heatgraph.experiments.paper_settings import (
 from heatgraph.experiments.sweep import sweep
 from heatgraph.experiments.synthetic_problems import MODELS, Spec
 from heatgraph.experiments.synthetic_runs import no_truth, path
-from heatgraph.experiments.table_picture import LEGEND, NAMES, draw_table, markdown_table
-from heatgraph.experiments.table_rows import Line, line_of_estimator, line_of_path, long_table
+from heatgraph.experiments.table_rows import (
+    LEGEND,
+    NAMES,
+    Line,
+    draw_table,
+    line_of_estimator,
+    line_of_path,
+    long_table,
+    markdown_table,
+)
 
 __all__ = ["Row", "run"]
 
