@@ -141,7 +141,7 @@ constraints: setup  ## Pin what .venv now holds in constraints.txt
 	@touch $(STAMP)
 
 clean:  ## Remove .venv and everything built
-	rm -rf $(VENV) $(REAL_VENV) .nox build dist demo-output docs/_build docs/generated docs/auto_examples
+	rm -rf $(VENV) $(REAL_VENV) .nox build dist demo-output docs/_build docs/generated docs/auto_examples docs/auto_tutorials
 	rm -f docs/sg_execution_times.rst
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
-	find src tests docs benchmarks examples -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
+	find src tests docs benchmarks examples tutorials -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true

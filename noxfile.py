@@ -15,6 +15,8 @@ PYTHONS = ["3.11", "3.12", "3.13", "3.14"]
 # Packages that the tests need but the library does not; their lowest versions are not our promise.
 TEST_ONLY = ["test", "lint", "docs", "dev", "all"]
 
+NEIGHBOURS = ("tests/graph/test_neighbours.py", "tests/estimators/test_neighbours.py")
+
 nox.options.sessions = ["tests", "lowest"]
 nox.options.error_on_missing_interpreters = False
 nox.options.default_venv_backend = "virtualenv"
@@ -51,6 +53,13 @@ def lowest(session: nox.Session) -> None:
     pins.write_text("\n".join(lowest_versions()) + "\n")
     session.install("--constraint", str(pins), ".[test]")
     run_tests(session)
+
+
+@nox.session(python=PYTHONS[0])
+def neighbours(session: nox.Session) -> None:
+    """The tests with packages that only some users have, and that take a gigabyte."""
+    session.install(".[test]", "mne-connectivity", "torch", "torch-geometric")
+    session.run("python", "-m", "pytest", "-rs", *NEIGHBOURS, *session.posargs)
 
 
 @nox.session(python=PYTHONS[:-1])

@@ -1,5 +1,6 @@
 """Sphinx configuration."""
 
+import os
 import sys
 from importlib.metadata import version as installed_version
 from pathlib import Path
@@ -40,8 +41,10 @@ nitpicky = True
 nitpick_ignore_regex = [(r"py:.*", r"(?!heatgraph).*")]
 
 sphinx_gallery_conf = {
-    "examples_dirs": "../examples",
-    "gallery_dirs": "auto_examples",
+    "examples_dirs": ["../examples", "../tutorials"],
+    "gallery_dirs": ["auto_examples", "auto_tutorials"],
+    # The tutorials need measured data; without a folder of them they are shown, not run.
+    "filename_pattern": r"plot_" if os.environ.get("HEATGRAPH_DATA") else r"examples[/\\]plot_",
     "within_subsection_order": "FileNameSortKey",
     "capture_repr": ("_repr_html_",),
     "abort_on_example_error": True,
@@ -51,7 +54,11 @@ sphinx_gallery_conf = {
     "min_reported_time": 1000,
 }
 # Written by the gallery, and in no table of contents.
-exclude_patterns += ["sg_execution_times.rst", "auto_examples/sg_execution_times.rst"]
+exclude_patterns += [
+    "sg_execution_times.rst",
+    "auto_examples/sg_execution_times.rst",
+    "auto_tutorials/sg_execution_times.rst",
+]
 
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True

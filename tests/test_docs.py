@@ -9,7 +9,12 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 INCLUDE = re.compile(r"```\{literalinclude\} (\S+)\n((?::[^\n]*\n)*)```")
-MADE = {"_build", "generated", "auto_examples"}  # by the build of the documentation
+MADE = {
+    "_build",
+    "generated",
+    "auto_examples",
+    "auto_tutorials",
+}  # by the build of the documentation
 PAGES = [page for page in DOCS.rglob("*.md") if not MADE & set(page.parts)]
 INCLUDED = [(page, *found) for page in PAGES for found in INCLUDE.findall(page.read_text("utf-8"))]
 
@@ -21,12 +26,12 @@ def test_included_code_is_there(page, path, options):
     source = (page.parent / path).read_text("utf-8")
     wanted = dict(re.findall(r":([a-z-]+): \"?(.*?)\"?\n", options))
     if "pyobject" in wanted:
-        defined = {
-            node.name
-            for node in ast.parse(source).body
-            if isinstance(node, ast.FunctionDef | ast.ClassDef)
-        }
-        assert wanted["pyobject"] in defined
+        body = ast.parse(source).body
+        for name in wanted["pyobject"].split("."):
+            kinds = ast.FunctionDef | ast.ClassDef
+            found = [node for node in body if isinstance(node, kinds) and node.name == name]
+            assert found, name
+            body = found[0].body
     else:
         assert wanted["start-at"] in source
 
@@ -44,7 +49,7 @@ def test_every_page_is_in_a_table_of_contents():
 
 
 def test_examples_are_in_the_gallery_and_named_for_it():
-    examples = list((ROOT / "examples").glob("*.py"))
+    examples = [path for name in ("examples", "tutorials") for path in (ROOT / name).glob("*.py")]
     assert examples
     for path in examples:
         tree = ast.parse(path.read_text("utf-8"))

@@ -74,7 +74,7 @@ def test_number_of_neighbours_has_to_be_possible(places, n):
 
 @pytest.mark.parametrize("wrong", [[1.0, 2.0], [(50.0, 120.0)], [(np.nan, 1.0)], [(1, 2, 3)]])
 def test_places_have_to_be_longitude_and_latitude(wrong):
-    with pytest.raises(ValueError, match="places must be rows of longitude and latitude"):
+    with pytest.raises(ValueError, match=r"places must be .*longitude.* and latitude"):
         great_circle_km(wrong)
 
 

@@ -153,8 +153,14 @@ def _rings(geometry: dict[str, Any]) -> list[Array]:
 
 def _lon_lat(name: str, places: ArrayLike) -> Array:
     array = np.asarray(places, dtype=np.float64)
-    if array.ndim != 2 or array.shape[1] != 2 or not (np.abs(array) <= (360.0, 90.0)).all():
+    if array.ndim != 2 or array.shape[1] != 2:
         raise ValueError(
             f"{name} must be rows of longitude and latitude in degrees, got shape {array.shape}"
+        )
+    outside = np.flatnonzero(~(np.abs(array) <= (360.0, 90.0)).all(axis=1))
+    if outside.size:
+        raise ValueError(
+            f"{name} must be longitudes and latitudes in degrees; row {outside[0]} is "
+            f"{array[outside[0]].tolist()}. Leave out places that are not known."
         )
     return array

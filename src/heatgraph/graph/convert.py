@@ -16,9 +16,11 @@ from numpy.typing import ArrayLike, NDArray
 from heatgraph.graph.checks import Parts, check_names
 
 if TYPE_CHECKING:
+    import mne_connectivity
     import networkx as nx
     import pandas as pd
     import pygsp
+    import torch_geometric
 
     from heatgraph.graph.graph import Graph
 
@@ -30,9 +32,11 @@ __all__ = [
     "from_pandas",
     "from_pygsp",
     "labels",
+    "to_mne",
     "to_networkx",
     "to_pandas",
     "to_pygsp",
+    "to_torch_geometric",
 ]
 
 
@@ -282,3 +286,41 @@ def from_pygsp(graph: pygsp.graphs.Graph, names: Iterable[Hashable] | None) -> P
     if coordinates is not None and np.shape(coordinates) == (graph.N, 2):
         parts["coordinates"] = coordinates
     return parts
+
+
+def to_torch_geometric(graph: Graph) -> torch_geometric.data.Data:
+    """Every edge in both directions, as PyTorch Geometric wants it."""
+    try:
+        import torch
+        from torch_geometric.data import Data
+    except ImportError as error:
+        raise ImportError(
+            "to_torch_geometric needs PyTorch and PyTorch Geometric, which are not installed: "
+            "pip install torch torch-geometric"
+        ) from error
+    W = sp.coo_array(graph.adjacency())
+    data = Data(
+        edge_index=torch.as_tensor(np.array([W.row, W.col], dtype=np.int64)),
+        edge_weight=torch.as_tensor(W.data, dtype=torch.float32),
+        num_nodes=graph.n_nodes,
+    )
+    if graph.coordinates is not None:
+        data.pos = torch.as_tensor(graph.coordinates.copy(), dtype=torch.float32)
+    return data
+
+
+def to_mne(graph: Graph) -> mne_connectivity.Connectivity:
+    """The matrix of weights, row by row."""
+    try:
+        from mne_connectivity import Connectivity
+    except ImportError as error:
+        raise ImportError(
+            "to_mne needs mne-connectivity, which is not installed: pip install mne-connectivity"
+        ) from error
+    return Connectivity(
+        graph.adjacency().toarray().ravel(),
+        n_nodes=graph.n_nodes,
+        names=[str(name) for name in labels(graph)],
+        indices="all",
+        method="heatgraph",
+    )

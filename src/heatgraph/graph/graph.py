@@ -13,9 +13,11 @@ from heatgraph.graph import convert, storage
 from heatgraph.graph.value import GraphValue
 
 if TYPE_CHECKING:
+    import mne_connectivity
     import networkx as nx
     import pandas as pd
     import pygsp
+    import torch_geometric
 
 __all__ = ["Graph"]
 
@@ -237,6 +239,27 @@ class Graph(GraphValue):
         Graph(5 nodes, 5 edges, weights 1 to 1, coordinates)
         """
         return cls(**convert.from_pygsp(graph, names))
+
+    def to_torch_geometric(self) -> torch_geometric.data.Data:
+        """The graph for PyTorch Geometric, which knows no names.
+
+        Returns
+        -------
+        torch_geometric.data.Data
+            ``edge_index`` (2, 2 E) holds every edge in both directions (once if directed),
+            ``edge_weight`` their weights in single precision; ``pos`` the coordinates, if any.
+        """
+        return convert.to_torch_geometric(self)
+
+    def to_mne(self) -> mne_connectivity.Connectivity:
+        """The graph for MNE-Connectivity, with its names.
+
+        Returns
+        -------
+        mne_connectivity.Connectivity
+            ``get_data("dense")`` is the matrix of weights.
+        """
+        return convert.to_mne(self)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the graph to a file, whole or not at all, in the format that the suffix names.
