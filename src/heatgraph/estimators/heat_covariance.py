@@ -90,7 +90,8 @@ class HeatCovariance(GaussianModelMixin, HiddenScoreMixin, ReportMixin, Empirica
         Whether the level ``u`` of each node is learned; otherwise it is 0.
     candidates : optional
         The pairs that may be edges: None or "all", a number of nearest neighbours, an edge list,
-        a mask, a Graph.
+        a mask, a Graph.  For the sparse engine None is 25, and "all" adds pairs to these until none
+        is left that would become an edge (at most 30,000 nodes).
     n_edges : int or str, optional
         Keep this many edges in ``graph_``, or a multiple of the nodes such as "4N"; fewer where
         fewer were learned.
@@ -168,6 +169,7 @@ class HeatCovariance(GaussianModelMixin, HiddenScoreMixin, ReportMixin, Empirica
         missing, of the likelihood of what was observed.
     status_ : str
         "converged", "max_iter", "stalled" or "interrupted": how the fit of ``weights_`` ended.
+        "certified": converged, and no pair outside the candidates would become an edge.
     residual_ : float
         Fall of the objective, per node, that a step scaled by the information of each parameter
         still promises.  Where entries are missing, of the likelihood of what was observed.

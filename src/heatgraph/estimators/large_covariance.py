@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -12,6 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from rich.console import Console
+from sklearn.exceptions import ConvergenceWarning
 
 from heatgraph.distributed.chunked_signals import ChunkedSource
 from heatgraph.estimators.checkpoint import fingerprint, kept_in
@@ -39,6 +41,7 @@ from heatgraph.models.gaussian_large import BlockSignals, SignalBlocks
 from heatgraph.models.sparse_heat import HeatOperator, SparseHeat
 from heatgraph.selection.cut import CUTS
 from heatgraph.solvers.driver import NO_CHECKPOINT, Keeper, Record
+from heatgraph.solvers.edge_generation import generate_edges
 from heatgraph.solvers.gaussian_large import (
     PRECISION,
     PREDICT_PENALTY,
@@ -67,6 +70,7 @@ __all__ = [
 Array = NDArray[np.float64]
 
 LARGE = 400  # nodes from which on the sparse engine is faster than the dense one
+MOST_FOR_ALL = 30_000  # nodes of which all pairs are looked at: half a billion
 NEAREST = 25  # rows of each node that are candidates
 HELD_OUT = 5  # one part in so many, the last, is held out
 FEWEST = 10  # signals: with fewer none are held out
@@ -87,6 +91,7 @@ class LargeOutcome:
     location: Array
     selection: pd.DataFrame
     tester: EdgeTester
+    n_left: int | None = None  # pairs that would become edges; None where only candidates count
 
 
 @dataclass(frozen=True, eq=False)
@@ -206,6 +211,13 @@ def fit_large(
         model.node_means_ = means
         _store(model, outcome, M, M * _observed_together(X, outcome.candidates), unit, names)
     warn_of_status(model)
+    if outcome.n_left:
+        warnings.warn(
+            f"HeatCovariance: {outcome.n_left} pairs outside the candidates would still become "
+            "edges; pass those that may be edges as candidates.",
+            ConvergenceWarning,
+            stacklevel=2,
+        )
 
 
 def fit_large_chunks(model: Any, X: Any, names: Names, monitor: Monitor | None) -> None:
@@ -434,12 +446,15 @@ def fit_rows(settings: LargeSettings, X: Array, names: Names, fit_intercept: boo
 def fit_source(settings: LargeSettings, source: Source, names: Names) -> LargeOutcome:
     """Fit complete signals around their location, on candidate edges."""
     candidates, rows = settings.candidates, source.rows
-    if isinstance(candidates, str) and candidates == "all":
+    look_at_all = isinstance(candidates, str) and candidates == "all"
+    if look_at_all and (rows.shape[1] > MOST_FOR_ALL or not isinstance(source, RowSource)):
         raise ValueError(
-            f'candidates="all" needs solver="dense", which takes hours for {rows.shape[1]} nodes; '
-            f"pass None for the {NEAREST} nearest rows of each node, a number, or an edge list."
+            f'candidates="all" needs signals in memory and at most {MOST_FOR_ALL} nodes for the '
+            f"sparse engine, got {rows.shape[1]} nodes; pass None for the {NEAREST} nearest rows "
+            "of each node, a number, or an edge list."
         )
-    pairs = resolve_candidates(NEAREST if candidates is None else candidates, rows, names)
+    nearest = candidates is None or look_at_all
+    pairs = resolve_candidates(NEAREST if nearest else candidates, rows, names)
     layout = EdgeLayout.of(pairs)
     fitter = LargeFitter(
         layout,
@@ -454,11 +469,15 @@ def fit_source(settings: LargeSettings, source: Source, names: Names) -> LargeOu
     everything, *divided = source.parts(layout, settings.n_threads)
     w = start_near(pairs, rows)
     found = _identified(fitter, w, everything, divided, settings.keeper)
-    result = fitter.finish(found, everything)
+    result, n_left = fitter.finish(found, everything), None
+    if look_at_all:
+        generated = generate_edges(fitter, found, result, everything)
+        fitter, result, n_left = generated.fitter, generated.result, generated.n_left
+        pairs = fitter.layout.candidates
     rounds = np.arange(1, len(found.values) + 1)
     table = pd.DataFrame({"round": rounds, "log_likelihood": -0.5 * np.array(found.values)})
     tester = EdgeTester(fitter, everything, result.edges.x)
-    return LargeOutcome(result, pairs, np.zeros(layout.n_nodes), table, tester)
+    return LargeOutcome(result, pairs, np.zeros(layout.n_nodes), table, tester, n_left)
 
 
 def _identified(

@@ -85,14 +85,14 @@ class QuadraticSeries:
     signs: Array
 
 
-def quadratic_series(g: Array, size: Array) -> QuadraticSeries:
+def quadratic_series(g: Array, size: Array, tol: float = FACTOR_TOL) -> QuadraticSeries:
     """From the values ``g`` (n,) of a function at the nodes.
 
     ``size`` (n,) is the energy that is expected of the signals at each node: errors of the factors
-    matter in proportion to it.
+    matter in proportion to it; factors below ``tol`` of the largest are left out.
     """
     c = interpolate(g)
-    factors, signs = symmetric_factors(_divided_differences(g, c), size)
+    factors, signs = symmetric_factors(_divided_differences(g, c), size, tol)
     return QuadraticSeries(c, factors, signs)
 
 

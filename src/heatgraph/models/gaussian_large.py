@@ -50,7 +50,7 @@ __all__ = [
 
 Array = NDArray[np.float64]
 
-SERIES_TOL = 1e-6  # relative error of the series of log f and 1 / f
+SERIES_TOL = 1e-6  # relative error of the series of log f, 1 / f and their divided differences
 INFORMATION_TOL = 1e-5  # of the largest factor of the information: left out
 NOISE_FLOOR = 1e-4  # of the mean variance: bounds the condition of C, and so the degree of 1 / f
 SPECTRUM_TERMS = 192  # of the moments that a spectrum is fitted to
@@ -142,6 +142,7 @@ class LargeGaussianHeat:
     n_threads: int = 1
     dtype: DTypeLike = np.float64  # of the probing vectors
     kernel: Kernel = HEAT.kernel
+    series_tol: float = SERIES_TOL
 
     @property
     def candidates(self) -> CandidateEdges:
@@ -185,7 +186,7 @@ class LargeGaussianHeat:
 
 
 @dataclass(frozen=True, eq=False)
-class _Terms:
+class Terms:
     """``log f + rho mu / f`` for the traces and ``(1 - rho) / M / f`` for the signals, at nodes."""
 
     traces: Array
@@ -221,7 +222,7 @@ class LargePoint:
             values = f(a * (1.0 + x))
             return np.stack([np.log(values), mu / values])
 
-        return degree_for(functions, SERIES_TOL)
+        return degree_for(functions, self.problem.series_tol)
 
     @cached_property
     def lam(self) -> Array:
@@ -233,23 +234,24 @@ class LargePoint:
         return self.spectrum.values(self.lam)
 
     @property
-    def _shares(self) -> tuple[float, float]:
+    def shares(self) -> tuple[float, float]:
         """What ``1 / f`` counts for in the traces, and in the forms."""
         problem = self.problem
         trace = problem.rho * problem.signals.mean_variance
         return trace, (1.0 - problem.rho) / problem.signals.n_signals
 
     @cached_property
-    def _terms(self) -> _Terms:
-        trace, form = self._shares
-        return _Terms(np.log(self.f) + trace / self.f, form / self.f)
+    def terms(self) -> Terms:
+        trace, form = self.shares
+        return Terms(np.log(self.f) + trace / self.f, form / self.f)
 
     @cached_property
     def _moments(self) -> tuple[Array, Array, Array]:
         """Chebyshev moments of the probes and of the signals, and the slope in ``w``."""
-        problem, terms = self.problem, self._terms
-        traces = quadratic_series(terms.traces, np.ones_like(self.f))
-        forms = quadratic_series(terms.forms, self.f)
+        problem, terms = self.problem, self.terms
+        tol = problem.series_tol
+        traces = quadratic_series(terms.traces, np.ones_like(self.f), tol)
+        forms = quadratic_series(terms.forms, self.f, tol)
         of_probes, slope = self.L.quadratic(problem.probe_blocks, traces, problem.n_threads)
         of_signals, more = problem.signals.quadratic(self.L, forms)
         return of_probes, of_signals, slope + more
@@ -266,7 +268,7 @@ class LargePoint:
         return self._value_of(*self.problem.moments(self.L, self.n_terms))
 
     def _value_of(self, of_probes: Array, of_signals: Array) -> float:
-        terms = self._terms
+        terms = self.terms
         return float(interpolate(terms.traces) @ of_probes + interpolate(terms.forms) @ of_signals)
 
     @cached_property
@@ -276,7 +278,7 @@ class LargePoint:
     @cached_property
     def gradient(self) -> Array:
         of_probes, of_signals, slope = self._moments
-        trace, form = self._shares
+        trace, form = self.shares
         df = self._spectral_slopes
         in_traces = interpolate((df / self.f - trace * df / self.f**2).T)
         in_forms = interpolate((-form * df / self.f**2).T)
@@ -285,7 +287,7 @@ class LargePoint:
         return np.concatenate([slope, of_probes @ in_traces + of_signals @ in_forms])
 
     @cached_property
-    def _information_factors(self) -> tuple[Array, Array]:
+    def information_factors(self) -> tuple[Array, Array]:
         """``q`` (R, n) and signs with ``F(x, y)^2 / (f(x) f(y)) = sum_r s_r q_r(x) q_r(y)``.
 
         ``F`` are the divided differences of ``f``.
@@ -294,12 +296,12 @@ class LargePoint:
         apart = lam[:, None] - lam[None, :]
         np.fill_diagonal(apart, 1.0)
         F = (f[:, None] - f[None, :]) / apart
-        np.fill_diagonal(F, self._slope_of_f)
+        np.fill_diagonal(F, self.slope_of_f)
         J = np.square(F) / np.outer(f, f)
         return symmetric_factors(J, np.ones_like(f), INFORMATION_TOL)
 
     @property
-    def _slope_of_f(self) -> Array:
+    def slope_of_f(self) -> Array:
         v, tau, g = self.spectrum.v, self.spectrum.tau, self.problem.kernel
         slopes = [2.0 * g.value(self.lam, t) * g.slope(self.lam, t) for t in tau.tolist()]
         return np.asarray(v @ np.array(slopes))
@@ -311,7 +313,7 @@ class LargePoint:
         Of a weight ``sum_r s_r (q_r[i, i] + q_r[j, j] - 2 q_r[i, j])^2``.
         """
         of_probes, _, _ = self._moments
-        signs = self._information_factors[1]
+        signs = self.information_factors[1]
         in_w = signs @ np.square(self._factors_on_candidates())
         others = of_probes @ interpolate(np.square(self._spectral_slopes / self.f).T)
         diagonal: Array = np.maximum(np.concatenate([in_w, others]), LEAST_INFORMATION)
@@ -332,7 +334,7 @@ class LargePoint:
         A few blocks of probing vectors at a time: all ``K_r Z`` would be the largest array of a
         fit.
         """
-        problem, factors = self.problem, self._information_factors[0]
+        problem, factors = self.problem, self.information_factors[0]
         place = problem.layout.place
         i, j = problem.candidates.i, problem.candidates.j
         found, own = np.zeros((len(factors), i.size)), np.zeros((len(factors), place.size))

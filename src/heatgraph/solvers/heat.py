@@ -370,7 +370,7 @@ class _Rounds:
 
     def progress(self, state: _Round) -> Progress:
         step = self.problem.progress(state.point, self.max_iter)
-        return replace(step, objective=state.history[-1])
+        return replace(step, objective=state.point.history[-1] + state.above)
 
     def is_resumable(self, state: _Round) -> bool:
         """Between two tangents, or at the end: a tangent itself is not kept."""

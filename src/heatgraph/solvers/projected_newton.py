@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
+from heatgraph.solvers.driver import iterate
 from heatgraph.solvers.result import Status
 
 __all__ = ["NewtonState", "Point", "minimise_box", "promised_fall"]
@@ -88,20 +89,13 @@ def minimise_box(
     """
     point = at(np.clip(x, *bounds))
     state = NewtonState(point, promised_fall(point, bounds) / unit, (point.value,))
-    try:
-        while True:
-            if report is not None:
-                report(state)
-            if state.residual <= tol:
-                return state, Status.CONVERGED
-            if state.n_iter >= max_iter:
-                return state, Status.MAX_ITER
-            following = _step(at, bounds, state, unit)
-            if following is None:
-                return state, Status.STALLED
-            state = following
-    except KeyboardInterrupt:
-        return state, Status.INTERRUPTED
+
+    def terminate(state: NewtonState) -> Status | None:
+        if state.residual <= tol:
+            return Status.CONVERGED
+        return Status.MAX_ITER if state.n_iter >= max_iter else None
+
+    return iterate(state, lambda state: _step(at, bounds, state, unit), terminate, report)
 
 
 def promised_fall(point: Point, bounds: tuple[Array, Array]) -> float:
