@@ -35,6 +35,7 @@ HEAT = (
     "heatgraph.solvers.lasso",
     "heatgraph.models.penalties",
     "heatgraph.selection.choose_parameters",
+    "heatgraph.selection.second_moments",
 )
 PAPER = (
     "heatgraph.datasets.random_graphs",
@@ -57,10 +58,10 @@ class Source:
     benchmark: str | None = None
 
 
-def benchmark(name: str, *modules: str) -> Source:
-    """A benchmark that prints its numbers."""
+def benchmark(name: str, *modules: str, parts: tuple[str, ...] = ()) -> Source:
+    """A benchmark that prints its numbers, or some parts of it."""
     module = f"benchmarks.{name}"
-    return Source((), (module, *modules), benchmark=module)
+    return Source((), (module, *modules), parts, benchmark=module)
 
 
 SOURCES = {
@@ -81,6 +82,9 @@ SOURCES = {
     ),
     "solver": benchmark("bench_solver", *HEAT, "heatgraph.solvers.palm"),
     "accuracy": benchmark("bench_accuracy", *HEAT),
+    "recovery": benchmark("bench_accuracy", *HEAT, parts=("recovery",)),
+    "noise": benchmark("bench_accuracy", *HEAT, parts=("decibels", "few")),
+    "sensitivity": benchmark("bench_accuracy", *HEAT, parts=("sensitivity",)),
     "etex": Source(
         ("etex",), (*HEAT, "heatgraph.experiments.etex", "heatgraph.experiments.etex_fits")
     ),
@@ -107,10 +111,14 @@ def renew(name: str, more: Sequence[str]) -> None:
 
 def _printed(source: Source) -> dict[str, Any]:
     """What a benchmark prints, line by line."""
-    about = measured(f"python -m {source.benchmark}", source.modules)
-    command = [sys.executable, "-m", str(source.benchmark)]
+    assert source.benchmark is not None  # for the type checker: asked by the caller
+    about = measured(
+        shlex.join(["python", "-m", source.benchmark, *source.options]), source.modules
+    )
+    command = [sys.executable, "-m", source.benchmark, *source.options]
     done = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
-    return {**about, "numbers": {"printed": done.stdout.splitlines()}}
+    page = f"```text\n{done.stdout.strip()}\n```\n"
+    return {**about, "numbers": {"printed": done.stdout.splitlines()}, "page": page}
 
 
 def _reproduced(name: str, source: Source, more: Sequence[str]) -> dict[str, Any]:

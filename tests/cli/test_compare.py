@@ -21,6 +21,11 @@ def edges(frame, tmp_path):
     return tmp_path / "edges.csv"
 
 
+@pytest.fixture
+def blank_pictures():
+    """Draw the pictures here."""
+
+
 def test_files_and_summary(run, signals, edges, tmp_path):
     out = tmp_path / "out"
     done = run("compare", signals, "-o", out, "--truth", edges, "--methods", QUICK, "--json")

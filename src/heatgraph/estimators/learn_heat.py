@@ -82,8 +82,8 @@ class LearnHeat(HiddenScoreMixin, ReportMixin, TransformerMixin, BaseEstimator):
         Weight of the sparsity of the sources, in the units of ``X``.
     beta : float or "auto"
         Weight of the spread of the edge weights, in the squared units of ``X``.  "auto" chooses
-        by masked prediction: signals are held out, a quarter of their entries is hidden, and
-        what predicts those best is kept, the sparsest within one standard error.
+        by signals that are held out: what makes them most likely, by the covariance that a graph
+        and its scales imply, is kept, the sparsest sources within one standard error.
     scales : sequence of float, optional
         The scales to hold, or another start to learn them from.  (Where a penalty is chosen along
         with them, they end where the choice puts them, whatever the start.)
@@ -197,11 +197,14 @@ class LearnHeat(HiddenScoreMixin, ReportMixin, TransformerMixin, BaseEstimator):
     alpha_, beta_ : float
         The penalties used.
     selection_ : DataFrame or None
-        All that was tried: ``missed`` is the share of hidden energy that was not predicted.  With
-        ``fit_intercept`` it is the energy around the mean of each node.
+        All that was tried: ``log_likelihood`` is that of a held-out signal in the mean, up to a
+        constant, by which was chosen; ``missed`` is the share of the energy of its hidden entries
+        that was not predicted.  With ``fit_intercept`` it is the energy around the mean of each
+        node.
     stretches_ : DataFrame or None
-        What the scales of that choice were then multiplied with, and the multiples ``coding`` of
-        alpha that hidden entries were predicted with.
+        What the scales of that choice were then multiplied with, the betas tried with these, and
+        for what was chosen the multiples ``coding`` of alpha that hidden entries were predicted
+        with.
     held_out_ : HeldOutScore or None
         The share of the variance of hidden entries, around the node means, that what was chosen
         predicts of held-out signals, beside that of ``LedoitWolf``, a Gaussian without a graph.

@@ -1,9 +1,13 @@
-"""alpha, beta, the scales and their number, chosen by how well they predict hidden entries.
+"""alpha, beta, the scales and their number, chosen by signals that are held out.
 
-Signals are held out in turn; some entries of each are hidden, and the fit of the other signals has
-to predict them.  One parameter is moved at a time, for as long as that predicts better by more
-than chance: alpha down from a value that is too large, then beta, then the scales up from those
-that were learned.  Every fit starts from the one before it.
+Signals are held out in turn, and the fit of the others says how likely they are: by the covariance
+of its graph and scales, see :mod:`heatgraph.selection.second_moments`.  One parameter is moved at a
+time: alpha down from a value that is too large and beta, each for as long as signals become more
+likely by more than chance; then the scales, as multiples of those that were learned, to the top of
+the parabola through the best three.  Every fit starts from the one before it.
+
+What is reported is a prediction: some entries of every signal that is held out are hidden, and are
+predicted from the others.
 """
 
 from __future__ import annotations
@@ -20,11 +24,19 @@ from numpy.typing import NDArray
 from heatgraph.models.heat import HeatObjective, Signals
 from heatgraph.selection.folds import Folds
 from heatgraph.selection.masked_prediction import HiddenPart, hide_by, prediction_errors, turns_for
-from heatgraph.selection.scores import HeldOutScore, score_held_out
+from heatgraph.selection.scores import HeldOutScore, means_of, score_held_out
+from heatgraph.selection.second_moments import surprise
 from heatgraph.solvers.driver import NO_CHECKPOINT, Keeper, Record
 from heatgraph.solvers.heat import ROUGH, read_solution, solution_record, solve_heat
 from heatgraph.solvers.result import Solution, Status
-from heatgraph.solvers.signal_model import PLAIN, SignalModel, engine_of, level_of
+from heatgraph.solvers.signal_model import (
+    PLAIN,
+    SignalModel,
+    codes_of,
+    engine_of,
+    level_of,
+    subtract_level,
+)
 from heatgraph.solvers.threads import bounded_blas
 
 __all__ = ["ALPHAS", "BETAS", "HIDDEN_SHARE", "Choice", "Grid", "choose", "units_of"]
@@ -36,7 +48,9 @@ Array = NDArray[np.float64]
 ALPHAS = (0.2, 0.1, 0.05, 0.025)
 BETAS = (1.2e-2, 3.6e-2, 4e-3, 1.3e-3)  # the first is tried first
 MOST_STEPS = 3  # beyond the largest alpha
-STRETCHES = (1.0, 1.12, 1.25, 1.4, 1.57, 1.76, 1.97, 2.2)  # of the scales that were learned
+STRETCH = 1.2  # from one multiple of the learned scales to the next
+# Far beyond the learned scales, where signals are about as likely, the graph loses edges.
+STRETCHES = tuple(STRETCH**k for k in range(-2, 3))
 CODINGS = (1.0, 0.5, 0.25, 0.125)  # of alpha, to predict with
 HIDDEN_SHARE = 0.25
 TOL = 1e-2  # residual of the fits that are compared: enough to rank them
@@ -124,26 +138,32 @@ def choose(
     keeper: Keeper = NO_CHECKPOINT,
     model: SignalModel = PLAIN,
 ) -> Choice:
-    """Choose by folds of signals, a quarter of the entries of those held out being hidden.
+    """Choose by folds of signals, and predict a quarter of the entries of those held out.
 
     ``objective`` has the candidates, the atoms and the penalty; its alpha and beta are not read.
     """
     parts = [_split(signals, split.train, split.test, rng) for split in folds.splits]
     search = _Search(objective, parts, w, grid, folds, learn_scales, n_jobs, report, keeper, model)
     best = search.along_alpha()
-    best = search.along_beta(best)
     base = None
     if grid.stretch:
         base = search.learned_scales(best)
         best = search.along_stretch(best, base)
+    best = search.along_beta(best, base)
+    if base is not None:
+        search.predict(best)
     return search.choice(best, base)
 
 
 @dataclass(frozen=True, eq=False)
 class _Part:
-    """One fold: the signals to fit, of all of them this share, and the hidden entries."""
+    """One fold: the signals to fit, of all of them this share, and those held out.
+
+    The latter twice: around the node means of the former, and with hidden entries.
+    """
 
     training: Signals
+    others: Signals
     held_out: HiddenPart
     share: float
 
@@ -155,14 +175,20 @@ def _split(
     held_out = signals.take(test)
     draws = rng.random(held_out.X.shape)
     hidden = hide_by(held_out, HIDDEN_SHARE, draws, turns_for(N, M, HIDDEN_SHARE))
-    return _Part(signals.take(train), hidden, train.size / M)
+    training = signals.take(train)
+    others = subtract_level(held_out, means_of(training))
+    return _Part(training, others, hidden, train.size / M)
 
 
 @dataclass(frozen=True, eq=False)
 class _Trial:
-    """A point on every fold: the fits, and the errors (codings, signals) of each."""
+    """A point on every fold: the fits, and of the signals held out two measures.
+
+    How unlikely each is, (signals,), and the errors of predicting it, (codings, signals).
+    """
 
     fits: Sequence[Solution]
+    surprise: Sequence[Array]
     errors: Sequence[Array]
 
 
@@ -185,7 +211,9 @@ class _Search:
     def along_alpha(self) -> Point:
         """The sparsest of the best: fewest scales first, then the largest alpha.
 
-        A smaller alpha has to predict better than a larger one by a standard error.
+        With a smaller alpha signals have to be more likely by a standard error.  More scales have
+        to predict hidden entries better by a standard error: a covariance hardly tells several
+        scales from one.
         """
         best: Point | None = None
         for start in range(len(self.grid.starts)):
@@ -193,13 +221,13 @@ class _Search:
             here = self._descend(points, strict=True)
             if here == points[0] and len(points) > 1:
                 here = self._ascend(here, points[0].alpha / points[1].alpha)
-            if best is None or self._excess(here, best) < -self._error(here, best):
+            if best is None or self._predicts_better(here, best):
                 best = here
         assert best is not None  # for the type checker: there is a start
         return best
 
     def _ascend(self, best: Point, ratio: float) -> Point:
-        """A larger alpha than the first, for as long as it predicts as well."""
+        """A larger alpha than the first, for as long as signals are as likely."""
         for _ in range(MOST_STEPS):
             point = replace(best, alpha=best.alpha * ratio)
             self._try(point, best, None)
@@ -211,29 +239,49 @@ class _Search:
     def _alphas(self) -> list[float]:
         return sorted(self.grid.alphas, reverse=True)
 
-    def along_beta(self, best: Point) -> Point:
+    def along_beta(self, best: Point, base: Array | None = None) -> Point:
         first = self.grid.betas[0]
         larger = [beta for beta in sorted(self.grid.betas) if beta >= first]
         smaller = [beta for beta in sorted(self.grid.betas, reverse=True) if beta <= first]
-        here = self._descend([replace(best, beta=beta) for beta in larger], before=best)
-        if here != best:
-            return here
-        return self._descend([replace(best, beta=beta) for beta in smaller], before=best)
+        for path in (larger, smaller):
+            points = [replace(best, beta=beta) for beta in path]
+            here = self._descend(points, strict=True, base=base, before=best)
+            if here != best:
+                return here
+        return best
 
     def along_stretch(self, best: Point, base: Array) -> Point:
-        """Scales held at multiples of those learned; the least that predicts as well as any.
+        """Scales held at a multiple of those learned: the one that makes signals most likely.
 
-        The sources that make the most of some signals take what diffused farthest for noise, so
-        that scales learned along with them come out too small.  What was hidden has no part in
-        that.
+        Scales that are learned along with sources come out too small: the sources that fit some
+        signals best take some of the noise for heat that has not gone far.  Up or down by equal
+        factors for as long as signals become more likely; then to the top of the parabola
+        through the best and its two neighbours.
         """
         points = [replace(best, stretch=factor) for factor in STRETCHES]
-        furthest = self._descend(points, base=base, before=best)
-        return next(
-            point
-            for point in points
-            if self._excess(point, furthest) <= self._error(point, furthest)
-        )
+        first = STRETCHES.index(1.0)
+        top = self._descend(points[first:], base=base, before=best)
+        if top == points[first]:
+            top = self._descend(points[first::-1], base=base, before=best)
+        at = points.index(top)
+        if not 0 < at < len(points) - 1:
+            return top
+        below, above = (self._excess(points[at + step], top) for step in (-1, 1))
+        if not below + above > 0.0:
+            return top
+        shift = 0.5 * (below - above) / (below + above)
+        vertex = replace(top, stretch=top.stretch * STRETCH**shift)
+        self._try(vertex, top, base)
+        return vertex
+
+    def predict(self, point: Point) -> None:
+        """Predict hidden entries at a point by all codings, in place of the first alone."""
+        trial = self.trials[point]
+        errors = [
+            _predict(part, self._problem(point, part), fit, CODINGS, self.model)
+            for part, fit in zip(self.parts, trial.fits, strict=True)
+        ]
+        self.trials[point] = replace(trial, errors=errors)
 
     def _descend(
         self,
@@ -243,7 +291,7 @@ class _Search:
         base: Array | None = None,
         before: Point | None = None,
     ) -> Point:
-        """Follow a path for as long as it predicts better; ``strict`` asks for a standard error."""
+        """Follow a path while signals become more likely; ``strict`` asks for a standard error."""
         best: Point | None = None
         for point in points:
             self._try(point, before, base)
@@ -268,16 +316,15 @@ class _Search:
                 self.w,
                 self.grid.starts[point.start] if base is None else point.stretch * base,
                 self.learn_scales and base is None,
-                CODINGS if point.stretch else CODINGS[:1],
                 self.model,
             )
             if kept is None
             else delayed(_recalled)(kept, self._problem(point, part), part, self.model)
             for k, (part, kept) in enumerate(zip(self.parts, self._kept(point), strict=True))
         )
-        fits, errors = zip(*found, strict=True)
-        self._keep(point, fits, errors)
-        self.trials[point] = _Trial(fits, errors)
+        trial = _Trial(*zip(*found, strict=True))
+        self._keep(point, trial)
+        self.trials[point] = trial
         if self.report is not None:
             self.report(len(self.trials), max(EXPECTED, len(self.trials) + 1))
 
@@ -292,15 +339,17 @@ class _Search:
     def _kept(self, point: Point) -> list[Record | None]:
         return [stage.get() for stage in self._stages(point)]
 
-    def _keep(self, point: Point, fits: Sequence[Solution], errors: Sequence[Array]) -> None:
+    def _keep(self, point: Point, trial: _Trial) -> None:
         if self.keeper is NO_CHECKPOINT:
             return
-        for stage, part, fit, error in zip(
-            self._stages(point), self.parts, fits, errors, strict=True
+        measured = zip(trial.fits, trial.surprise, trial.errors, strict=True)
+        for stage, part, (fit, unlikely, errors) in zip(
+            self._stages(point), self.parts, measured, strict=True
         ):
             engine = engine_of(part.training, self._problem(point, part), self.model)
             record = solution_record(fit, engine)
-            stage.put(replace(record, arrays={**record.arrays, "errors": error}))
+            arrays = {**record.arrays, "surprise": unlikely, "errors": errors}
+            stage.put(replace(record, arrays=arrays))
 
     def _sums(self, point: Point) -> Array:
         """The errors of the signals at a point, by the coding that predicts best: (signals,)."""
@@ -309,16 +358,25 @@ class _Search:
         return sums
 
     def _coding(self, point: Point) -> int:
-        if not point.stretch:
-            return 0
         return int(np.concatenate(self.trials[point].errors, axis=1).sum(axis=1).argmin())
 
+    def _difference(self, point: Point, other: Point) -> Array:
+        one, two = (np.concatenate(self.trials[p].surprise) for p in (point, other))
+        difference: Array = one - two
+        return difference
+
+    def _predicts_better(self, point: Point, other: Point) -> bool:
+        """Whether hidden entries are predicted better, by a standard error."""
+        difference = self._sums(point) - self._sums(other)
+        return bool(difference.sum() < -difference.std() * np.sqrt(difference.size))
+
     def _excess(self, point: Point, other: Point) -> float:
-        return float((self._sums(point) - self._sums(other)).sum())
+        """How much less likely the signals are at a point than at another."""
+        return float(self._difference(point, other).sum())
 
     def _error(self, point: Point, other: Point) -> float:
         """The standard error of the difference, paired over the signals."""
-        difference = self._sums(point) - self._sums(other)
+        difference = self._difference(point, other)
         return float(difference.std() * np.sqrt(difference.size))
 
     def learned_scales(self, point: Point) -> Array:
@@ -364,7 +422,9 @@ class _Search:
             if len(set(values)) > 1 and getattr(best, name) == max(values):
                 ends.append(f"largest {name}")
         if best.stretch == STRETCHES[-1]:
-            ends.append("largest stretch of the scales")
+            ends.append("longest multiple of the learned scales")
+        if best.stretch == STRETCHES[0]:
+            ends.append("shortest multiple of the learned scales")
         if best.stretch and CODINGS[self._coding(best)] == CODINGS[-1]:
             ends.append("smallest alpha to predict with")
         return tuple(ends)
@@ -379,7 +439,8 @@ class _Search:
                 continue
             scales = self.learned_scales(point)
             errors = np.concatenate(trial.errors, axis=1)
-            for coding, error in zip(CODINGS if stretched else CODINGS[:1], errors, strict=False):
+            likely = -0.5 * float(np.concatenate(trial.surprise).mean())
+            for coding, error in zip(CODINGS[: len(errors)], errors, strict=True):
                 missed = float(error.sum()) / total
                 spread = (error - missed * energy).std() * np.sqrt(energy.size) / total
                 rows.append(
@@ -390,6 +451,7 @@ class _Search:
                         "coding": coding,
                         "missed": missed,
                         "standard_error": float(spread),
+                        "log_likelihood": likely,
                         "n_edges": float(np.mean([np.count_nonzero(f.w) for f in trial.fits])),
                         **{f"scale{k}": float(t) for k, t in enumerate(scales, start=1)},
                         "stretch": point.stretch,
@@ -401,9 +463,10 @@ class _Search:
 
 def _recalled(
     record: Record, problem: HeatObjective, part: _Part, model: SignalModel
-) -> tuple[Solution, Array]:
+) -> tuple[Solution, Array, Array]:
     engine = engine_of(part.training, problem, model)
-    return read_solution(record, engine), record.arrays["errors"]
+    fit = read_solution(record, engine)
+    return fit, record.arrays["surprise"], record.arrays["errors"]
 
 
 def _fit_part(
@@ -413,13 +476,9 @@ def _fit_part(
     w: Array,
     tau: Array,
     learn_scales: bool,
-    codings: Sequence[float],
     model: SignalModel,
-) -> tuple[Solution, Array]:
-    """Fit from an earlier fit or from ``w``, and score on the hidden entries: (codings, signals).
-
-    A level is that of the fit: the signals that are held out have no part in it.
-    """
+) -> tuple[Solution, Array, Array]:
+    """Fit from an earlier fit or from ``w``, and measure the signals that are held out."""
     # In a process of its own, where the limits of the caller's do not hold.
     with bounded_blas():
         start = Solution.start(w, tau)
@@ -439,18 +498,36 @@ def _fit_part(
         if fit.status is Status.INTERRUPTED:
             # The solver keeps the best of a fit that is stopped; half a search tells nothing.
             raise KeyboardInterrupt
-        D = problem.dictionary(fit.w, fit.tau)
-        level = level_of(fit, len(part.training.X)) if model.fit_intercept else None
-        errors = [
-            prediction_errors(
-                D,
-                part.held_out,
-                c * problem.alpha,
-                penalty=problem.penalty,
-                positive=model.positive,
-                n_rounds=CODING_ROUNDS,
-                level=level,
-            )[0]
-            for c in codings
-        ]
-    return replace(fit, memory=None), np.array(errors)
+        energy = np.square(codes_of(fit)).reshape(-1, tau.size, len(part.training.X)).sum((0, 2))
+        shares = energy / energy.sum() if energy.any() else np.full(tau.size, 1.0 / tau.size)
+        unlikely = surprise(problem.dictionary(fit.w, fit.tau), part.others, shares)
+        errors = _predict(part, problem, fit, CODINGS[:1], model)
+    return replace(fit, memory=None), unlikely, errors
+
+
+def _predict(
+    part: _Part,
+    problem: HeatObjective,
+    fit: Solution,
+    codings: Sequence[float],
+    model: SignalModel,
+) -> Array:
+    """The errors of hidden entries, predicted with multiples of alpha: (codings, signals).
+
+    A level is that of the fit: the signals that are held out have no part in it.
+    """
+    D = problem.dictionary(fit.w, fit.tau)
+    level = level_of(fit, len(part.training.X)) if model.fit_intercept else None
+    errors = [
+        prediction_errors(
+            D,
+            part.held_out,
+            c * problem.alpha,
+            penalty=problem.penalty,
+            positive=model.positive,
+            n_rounds=CODING_ROUNDS,
+            level=level,
+        )[0]
+        for c in codings
+    ]
+    return np.array(errors)
