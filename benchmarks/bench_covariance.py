@@ -227,6 +227,8 @@ def main() -> None:
         "cores": os.cpu_count(),
         "seeds": [min(SEEDS[options.seeds]), max(SEEDS[options.seeds])],
     }
+    earlier = json.loads(options.output.read_text()) if options.output.exists() else {}
+    options.output.parent.mkdir(parents=True, exist_ok=True)
     for part in options.parts:
         seeds = list(SEEDS[options.seeds])[: FEW_SEEDS.get(part)]
         jobs = 1 if part == "speed" else options.jobs
@@ -236,12 +238,10 @@ def main() -> None:
         for line in results[part]:
             shown = [f"{k} {v:.3g}" for k, v in line.items() if k != "problem"]
             print(f"  {line['problem']:<20} {', '.join(shown)}", flush=True)
-    earlier = json.loads(options.output.read_text()) if options.output.exists() else {}
-    if set(options.parts) != set(PARTS):  # some parts anew, the others as they were
-        results = {**earlier, **results}
-    options.output.parent.mkdir(parents=True, exist_ok=True)
-    write(options.output, json.dumps(results, indent=1) + "\n")
-    write(options.output.with_suffix(".txt"), tables(results))
+        # Parts that were not run yet stay as they were.
+        both = {**earlier, **results}
+        write(options.output, json.dumps(both, indent=1) + "\n")
+        write(options.output.with_suffix(".txt"), tables(both))
 
 
 if __name__ == "__main__":
