@@ -258,6 +258,20 @@ def test_the_choice_is_ringed():
     assert plot_selection(tried.assign(alpha=0.0)).get_xscale() == "linear"
 
 
+def test_choices_by_likelihood_show_the_likelihood():
+    tried = pd.DataFrame(
+        {"n_scales": 1, "alpha": [0.1, 0.2], "beta": 1.0, "missed": [0.4, 0.5]}
+        | {"standard_error": 0.05, "log_likelihood": [3.0, 4.0], "coding": 1.0}
+    )
+    ax = plot_selection(tried, alpha=0.2, beta=1.0)
+    assert ax.get_ylabel() == "held-out log-likelihood per signal"
+    assert ax.lines[0].get_ydata().tolist() == [3.0, 4.0]
+    assert ax.collections[-1].get_offsets().tolist() == [[0.2, 4.0]]
+    ax = plot_stretches(tried.assign(stretch=[1.0, 1.2], scale1=[2.0, 2.4]), scale=2.4, beta=1.0)
+    assert ax.lines[0].get_ydata().tolist() == [3.0, 4.0]
+    assert ax.collections[-1].get_offsets().tolist() == [[1.2, 4.0]]
+
+
 def test_layout_of_a_large_graph_keeps_neighbours_near(rng):
     graph = make_graph("ring", 1500)
     places = layout(graph)

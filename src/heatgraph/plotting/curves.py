@@ -20,6 +20,7 @@ __all__ = [
     "chosen_row",
     "chosen_strength",
     "chosen_stretch",
+    "judged_by",
     "n_chosen",
     "plot_convergence",
     "plot_likelihood",
@@ -80,7 +81,9 @@ def plot_selection(
     beta: float | None = None,
     n_scales: int | None = None,
 ) -> Axes:
-    """Draw how much of the hidden entries each choice of parameters missed.
+    """Draw how likely held-out signals were with each choice of parameters.
+
+    Where the choice was by prediction, on large graphs, it is the share of hidden entries missed.
 
     Parameters
     ----------
@@ -101,23 +104,32 @@ def plot_selection(
     Examples
     --------
     >>> import pandas as pd
-    >>> tried = pd.DataFrame({"n_scales": 1, "alpha": [0.1, 0.2], "beta": 1.0,
-    ...                       "missed": [0.5, 0.6], "standard_error": 0.05})
+    >>> tried = pd.DataFrame({"n_scales": 1, "alpha": [0.1, 0.2], "beta": 1.0, "missed": 0.5,
+    ...                       "standard_error": 0.05, "log_likelihood": [7.0, 8.0]})
     >>> ax = plot_selection(tried, alpha=0.2, beta=1.0)
     >>> ax.get_ylabel(), ax.get_legend().texts[0].get_text()
-    ('share of hidden energy missed', 'chosen')
+    ('held-out log-likelihood per signal', 'chosen')
     """
     ax = new_axes(6.0, 3.6) if ax is None else ax
     several = len(set(selection["n_scales"])) > 1
+    value, title = judged_by(selection)
     groups = selection.groupby(["n_scales", "beta"])
     for k, ((size, spread), rows) in enumerate(groups):
         label = f"beta {spread:.2g}" + (f", {size} scales" if several else "")
-        _errors_along(ax, k, rows.sort_values("alpha"), "alpha", label)
+        _line_along(ax, k, rows.sort_values("alpha"), "alpha", label, value)
     if alpha is not None and beta is not None:
-        _ring(ax, selection, chosen_row(selection, alpha, beta, n_scales))
-    ax.axhline(1.0, color="0.4", linestyle=":", linewidth=1.2)
+        _ring(ax, selection, chosen_row(selection, alpha, beta, n_scales), value=value)
+    if value == "missed":
+        ax.axhline(1.0, color="0.4", linestyle=":", linewidth=1.2)
     _tick(ax, selection["alpha"])
-    return _labelled(ax, "alpha")
+    return _labelled(ax, "alpha", title)
+
+
+def judged_by(tried: pd.DataFrame) -> tuple[str, str]:
+    """The column that parameters of a sparse model were chosen by, and its title."""
+    if "log_likelihood" in tried:
+        return "log_likelihood", "held-out log-likelihood per signal"
+    return "missed", "share of hidden energy missed"
 
 
 def plot_likelihood(
@@ -194,7 +206,9 @@ def plot_stretches(
     scale: float | None = None,
     beta: float | None = None,
 ) -> Axes:
-    """Draw how much of the hidden entries scales missed that were stretched.
+    """Draw how likely held-out signals were with multiples of the learned scales.
+
+    Where the choice was by prediction, on large graphs, it is the share of hidden entries missed.
 
     Parameters
     ----------
@@ -221,6 +235,14 @@ def plot_stretches(
     """
     ax = new_axes(6.0, 3.6) if ax is None else ax
     every = stretches.loc[stretches.groupby(["beta", "stretch"])["missed"].idxmin()]
+    value, title = judged_by(stretches)
+    along = "scales, over those that were learned"
+    if value != "missed":
+        for k, (spread, best) in enumerate(every.groupby("beta")):
+            _line_along(ax, k, best, "stretch", f"beta {spread:.2g}", value)
+        if scale is not None and beta is not None:
+            _ring(ax, every, chosen_stretch(every, scale, beta), "stretch", value)
+        return _labelled(ax, along, title)
     # A dictionary that is far off can miss many times what there is.
     top = max(MOST_MISSED, MOST_MISSED * float(every["missed"].min()))
     beyond = every["missed"] > top
@@ -233,7 +255,7 @@ def plot_stretches(
     if scale is not None and beta is not None:
         _ring(ax, shown, chosen_stretch(every, scale, beta), "stretch")
     ax.set_ylim(top=top if beyond.any() else min(ax.get_ylim()[1], top))
-    return _labelled(ax, "scales, over those that were learned", above=bool(beyond.any()))
+    return _labelled(ax, along, title, above=bool(beyond.any()))
 
 
 def _mark_beyond(ax: Axes, rows: pd.DataFrame, along: str, top: float) -> None:
@@ -287,9 +309,13 @@ def _errors_along(
     )
 
 
-def _labelled(
-    ax: Axes, along: str, value: str = "share of hidden energy missed", *, above: bool = False
-) -> Axes:
+def _line_along(ax: Axes, k: int, rows: pd.DataFrame, along: str, label: str, value: str) -> None:
+    """The ``k``-th line; with bars where the standard errors are of this value."""
+    error = rows["standard_error"] if value == "missed" else 0.0 * rows[value]
+    _errors_along(ax, k, rows.assign(standard_error=error), along, label, value)
+
+
+def _labelled(ax: Axes, along: str, value: str, *, above: bool = False) -> Axes:
     """Names of the axes, and a legend over them, where it covers nothing.
 
     It leaves room for values that are written ``above``.

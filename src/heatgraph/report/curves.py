@@ -11,7 +11,13 @@ from bokeh.models import FixedTicker
 from bokeh.plotting import figure
 from numpy.typing import NDArray
 
-from heatgraph.plotting.curves import chosen_row, chosen_strength, n_chosen, strength_lines
+from heatgraph.plotting.curves import (
+    chosen_row,
+    chosen_strength,
+    judged_by,
+    n_chosen,
+    strength_lines,
+)
 from heatgraph.plotting.style import BLUE, SEQUENCE, VERMILION
 from heatgraph.report.canvas import new_figure, put_legend
 
@@ -43,8 +49,11 @@ def convergence(history: Array) -> figure:
 
 
 def selection(tried: pd.DataFrame, model: Any) -> figure:
-    """How much each alpha and beta of a sparse model missed of what was hidden."""
+    """How each alpha and beta of a sparse model did on signals that were held out."""
     several = len(set(tried["n_scales"])) > 1
+    value = judged_by(tried)
+    if value[0] != "missed":
+        tried = tried.assign(standard_error=0.0)  # the column is of what was missed
     lines = [
         (f"beta {beta:.2g}" + (f", {size} scales" if several else ""), rows.sort_values("alpha"))
         for (size, beta), rows in tried.groupby(["n_scales", "beta"])
@@ -53,7 +62,7 @@ def selection(tried: pd.DataFrame, model: Any) -> figure:
         tried,
         lines,
         ("alpha", "alpha, the price of a source"),
-        ("missed", "share of hidden values missed"),
+        value,
         chosen_row(tried, model.alpha_, model.beta_, n_chosen(model)),
     )
 

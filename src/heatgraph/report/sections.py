@@ -29,10 +29,10 @@ PICTURES = {
     ),
     "selection": (
         "How the parameters were chosen",
-        "Signals were held out and some of their values hidden. The less of the hidden values is "
-        "missed, the better; 1 is no better than predicting zero. Chosen is the sparsest choice "
-        "within one standard error of the best. Diffusion times that were learned along are then "
-        "stretched, where that misses less.",
+        "Signals were held out. The likelier they are under the covariance of the graph and the "
+        "diffusion times learned from the others, the better; on large graphs, the less of their "
+        "hidden values is missed. Chosen is the sparsest choice within one standard error of the "
+        "best. Diffusion times are then multiplied, where that is better.",
     ),
 }
 ROUNDS = "It falls steeply where the penalty of a new round is less on strong sources."
