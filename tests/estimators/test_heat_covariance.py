@@ -661,3 +661,38 @@ def test_a_finite_model_or_an_error_that_names_x(seed, n, m, S, kind, share, rho
     assert np.isfinite(model.impute(X)).all()
     assert np.isfinite(model.score(X))
     assert (np.linalg.eigvalsh(model.covariance_) > 0.0).all()
+
+
+class TestNodesThatNothingIsKnownOf:
+    @pytest.mark.parametrize("value", [np.nan, 3.5], ids=["never observed", "constant"])
+    def test_have_no_edges(self, rng, value):
+        graph = make_graph("er", 7, random_state=0)
+        X, _ = make_heat_signals(graph, (1.0,), 60, 7, 0.1, random_state=0)
+        X = np.column_stack([X[:, :3], np.full(60, value), X[:, 3:]])
+        with pytest.warns(UserWarning, match=r"nothing is known of their edges: \[3\]"):
+            model = HeatCovariance(shrinkage=0.01, penalty=1.0).fit(X)
+        assert 3 not in model.graph_.edges
+        assert 3 not in model.weights_.edges
+        assert 3 not in model.edge_statistics()[["source", "target"]].to_numpy()
+        assert model.graph_.n_edges > 0
+
+    def test_may_leave_no_pair_at_all(self, rng):
+        X = np.column_stack([rng.standard_normal(20), np.ones(20)])
+        constant = pytest.warns(UserWarning, match="constant")
+        with constant, pytest.warns(UserWarning, match="no edge stands out"):
+            model = HeatCovariance().fit(X)
+        assert model.graph_.n_edges == 0
+
+
+def test_one_signal_has_no_p_values(rng):
+    X = 1.0 + 0.1 * rng.standard_normal((1, 6))
+    model = HeatCovariance(fit_intercept=False, shrinkage=0.1, penalty=0.0, n_edges=3)
+    model.fit(X)
+    assert model.graph_.n_edges > 0
+    assert model.edge_statistics()["p_value"].isna().all()
+    assert model.graph_.confidence is None
+
+
+def test_a_path_is_not_signals():
+    with pytest.raises(ValueError, match="X is a path; read it first"):
+        HeatCovariance().fit("signals.csv")

@@ -203,6 +203,7 @@ def learn(
             if going_on:
                 out.note(f"Going on from {', '.join(map(str, going_on))}.")
             fitted = fit(task, table, out)
+            _warn_of_prediction(fitted, out)
             write_fit(folder, fitted, table, out, xy)
             if report and isinstance(table, SignalTable):
                 title = f"The graph learned from {signals[0].name}"
@@ -346,9 +347,16 @@ def _told_prediction(facts: dict[str, Any]) -> list[str]:
     if not np.isfinite(without):
         return [told]
     told = f"{told[:-1]}; LedoitWolf, without a graph, {without:.1%}."
-    if without > facts["predicted"]:
-        told += " So these signals are predicted better without this graph: do not rely on it."
     return [told]
+
+
+def _warn_of_prediction(model: Any, out: Output) -> None:
+    facts = _prediction(model)
+    if facts and facts["predicted_by_ledoit_wolf"] > facts["predicted"]:
+        out.warning(
+            "These signals are predicted better without this graph (by LedoitWolf): do not rely on "
+            "it."
+        )
 
 
 def _told_graph(facts: dict[str, Any], model: Any) -> str:

@@ -32,6 +32,7 @@ __all__ = ["GaussianModelMixin", "significant_edges", "tests_of"]
 Array = NDArray[np.float64]
 
 ADDITIONS = 3  # times that pairs are added to a graph whose absence is refuted
+LEAST_TESTED = 2.0  # signals: one says nothing of how signals vary
 TEST_SHRINKAGE = 1e-6  # keeps a moment of few signals invertible, far below any noise
 
 
@@ -84,8 +85,9 @@ class GaussianModelMixin(TransformerMixin):  # which wraps the transform of this
         graph = self.graph_
         if self.solver_ == "sparse":
             return self._named(self._stored_tests(pairs), graph.edges)
+        still = np.flatnonzero(np.diag(self.second_moment_) == 0.0)
         fitter = GaussianFitter(
-            CandidateEdges.complete(graph.n_nodes),
+            CandidateEdges.complete(graph.n_nodes).without(still),
             self.scales_.size,
             float(self.tol),
             kernel=kernel_of(self.kernel),
@@ -259,7 +261,10 @@ def tests_of(
 ) -> pd.DataFrame:
     """Tests of pairs given the edges of a graph, see :func:`edge_tests`."""
     moment = shrunk(S, TEST_SHRINKAGE)
-    return edge_tests(fitter, moment, n_signals, graph, asked)
+    table = edge_tests(fitter, moment, n_signals, graph, asked)
+    if n_signals < LEAST_TESTED:
+        table[["standard_error", "z", "p_value"]] = np.nan
+    return table
 
 
 def significant_edges(fitter: GaussianFitter, S: Array, n_signals: float, graph: Graph) -> Graph:

@@ -58,6 +58,7 @@ __all__ = ["HeatCovariance"]
 
 Array = NDArray[np.float64]
 
+NO_NODES: NDArray[np.intp] = np.empty(0, dtype=np.intp)
 CUT_RULE = "typical"  # that cut="auto" stands for
 SAME_SCALE = 1e-2  # relative: scales closer than this are one
 
@@ -278,14 +279,14 @@ class HeatCovariance(GaussianModelMixin, HiddenScoreMixin, ReportMixin, Empirica
             measured = Measured.moments(parts, bool(self.fit_intercept))
             return self._run(measured, names, monitor, content)
         observations = check_signals(self, X, reset=True)
-        self._check_observed(observations, names)
+        unknown = self._check_observed(observations, names)
         warn_of_copies(self, observations.T, names)
         if is_large(self.solver, observations.shape[1]):
             fit_large(self, observations, names, monitor, groups)
             self._warn_of_graph()
             return self
         measured = Measured.signals(observations, bool(self.fit_intercept))
-        return self._run(measured, names, monitor, observations, groups=groups)
+        return self._run(measured, names, monitor, observations, groups=groups, unknown=unknown)
 
     def partial_fit(self, X: Any, y: Any = None) -> Self:
         """Learn from further signals; earlier ones count ``decay`` times as much as before.
@@ -337,7 +338,9 @@ class HeatCovariance(GaussianModelMixin, HiddenScoreMixin, ReportMixin, Empirica
         content: Any,
         strength: Strength | None = None,
         groups: Any = None,
+        unknown: NDArray[np.intp] = NO_NODES,
     ) -> Self:
+        """Fit; nodes that are ``unknown`` get no edges."""
         belongs = {}
         if self.checkpoint is not None and content is not None:
             belongs = fingerprint(self, content, names)
@@ -346,7 +349,7 @@ class HeatCovariance(GaussianModelMixin, HiddenScoreMixin, ReportMixin, Empirica
         watched = watch_fit(self.verbose, monitor, tol=self.tol)
         with kept_in(path, belongs) as keeper, watched as watch, bounded_blas(self.n_features_in_):
             check_range(signals.unit)
-            candidates = resolve_candidates(self.candidates, signals.rows, names)
+            candidates = resolve_candidates(self.candidates, signals.rows, names).without(unknown)
             n_edges = check_n_edges(edge_count(self.n_edges, candidates.n_nodes), candidates)
             settings = replace(
                 self._settings(candidates, watch, keeper), n_jobs=n_jobs, cv=self.cv, groups=groups
@@ -459,11 +462,12 @@ class HeatCovariance(GaussianModelMixin, HiddenScoreMixin, ReportMixin, Empirica
         self.graph_ = graph
         if graph.n_edges and found.status is not Status.INTERRUPTED:
             tests = tests_of(settings.fitter, second, self.n_effective_, graph, graph.edges)
-            self.graph_ = Graph(
-                graph.edges, graph.weights, graph.n_nodes, names, 1.0 - tests["p_value"].to_numpy()
-            )
+            p = tests["p_value"].to_numpy()
+            confidence = None if np.isnan(p).any() else 1.0 - p
+            self.graph_ = Graph(graph.edges, graph.weights, graph.n_nodes, names, confidence)
 
-    def _check_observed(self, X: Array, names: Names) -> None:
+    def _check_observed(self, X: Array, names: Names) -> NDArray[np.intp]:
+        """Nodes whose edges nothing tells of, which are warned of; no signal is an error."""
         observed = ~np.isnan(X)
         around = centre_nodes(X)[1] if self.fit_intercept else X
         if not np.nanmax(np.abs(around), initial=0.0) > 0.0:
@@ -485,10 +489,11 @@ class HeatCovariance(GaussianModelMixin, HiddenScoreMixin, ReportMixin, Empirica
                 listed = [int(k) if names is None else names[k] for k in nodes]
                 warnings.warn(
                     f"HeatCovariance: {what}, so that nothing is known of their edges: {listed}. "
-                    "The graph keeps these nodes.",
+                    "The graph keeps these nodes, without edges.",
                     UserWarning,
                     stacklevel=3,
                 )
+        return np.concatenate([silent, still])
 
     def _warn_of_scales(self) -> None:
         if np.any(np.diff(self.scales_) <= SAME_SCALE * self.scales_[1:]):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Hashable, Iterable, Sequence
 from importlib.util import find_spec
@@ -61,6 +62,8 @@ def check_signals(
     estimator: Any, X: Any, *, reset: bool, allow_missing: bool = True, min_nodes: int = 2
 ) -> Array:
     """``X`` as a float64 array (n_signals, n_nodes); NaN stands for an entry not observed."""
+    if isinstance(X, str | os.PathLike):
+        raise ParameterError("X", f"is a path; read it first, as pandas.read_csv({str(X)!r}).")
     if reset:
         node_names(X)  # a duplicate or missing name is said before anything else is
     try:

@@ -36,6 +36,11 @@ class CandidateEdges:
         i, j = np.triu_indices(n_nodes, k=1)
         return cls(n_nodes, i, j)
 
+    def without(self, nodes: Ints) -> CandidateEdges:
+        """The pairs that none of some nodes is part of."""
+        kept = ~(np.isin(self.i, nodes) | np.isin(self.j, nodes))
+        return CandidateEdges(self.n_nodes, self.i[kept], self.j[kept])
+
     @property
     def n_edges(self) -> int:
         return self.i.size

@@ -134,7 +134,7 @@ class GaussianFitter:
         fit = start
         for _ in range(ROUNDS):
             information = fit.point.diagonal[: self.candidates.n_edges]
-            information = np.maximum(information, FLAT * information.max())
+            information = np.maximum(information, FLAT * information.max(initial=0.0))
             penalty = LogPenalty(c, np.sqrt(2.0 / (n_signals * information)), n_signals)
             fit = self._minimise(self._problem(S, penalty), fit.x)
             if fit.status is Status.INTERRUPTED:
