@@ -116,7 +116,8 @@ def plot_selection(
     groups = selection.groupby(["n_scales", "beta"])
     for k, ((size, spread), rows) in enumerate(groups):
         label = f"beta {spread:.2g}" + (f", {size} scales" if several else "")
-        _line_along(ax, k, rows.sort_values("alpha"), "alpha", label, value)
+        path, bars = rows.sort_values("alpha"), value == "missed"
+        _errors_along(ax, k, path, "alpha", label, value, bars=bars)
     if alpha is not None and beta is not None:
         _ring(ax, selection, chosen_row(selection, alpha, beta, n_scales), value=value)
     if value == "missed":
@@ -239,7 +240,7 @@ def plot_stretches(
     along = "scales, over those that were learned"
     if value != "missed":
         for k, (spread, best) in enumerate(every.groupby("beta")):
-            _line_along(ax, k, best, "stretch", f"beta {spread:.2g}", value)
+            _errors_along(ax, k, best, "stretch", f"beta {spread:.2g}", value, bars=False)
         if scale is not None and beta is not None:
             _ring(ax, every, chosen_stretch(every, scale, beta), "stretch", value)
         return _labelled(ax, along, title)
@@ -294,25 +295,26 @@ def _tick(ax: Axes, tried: pd.Series[float]) -> None:
 
 
 def _errors_along(
-    ax: Axes, k: int, rows: pd.DataFrame, along: str, label: str, value: str = "missed"
+    ax: Axes,
+    k: int,
+    rows: pd.DataFrame,
+    along: str,
+    label: str,
+    value: str = "missed",
+    *,
+    bars: bool = True,
 ) -> None:
-    """The ``k``-th line, with its standard errors."""
+    """The ``k``-th line, with bars where ``standard_error`` is that of the value."""
     ax.errorbar(
         rows[along],
         rows[value],
-        yerr=rows["standard_error"],
+        yerr=rows["standard_error"] if bars else None,
         color=SEQUENCE[k % len(SEQUENCE)],
         marker=MARKERS[k % len(MARKERS)],
         markersize=5,
         capsize=2,
         label=label,
     )
-
-
-def _line_along(ax: Axes, k: int, rows: pd.DataFrame, along: str, label: str, value: str) -> None:
-    """The ``k``-th line; with bars where the standard errors are of this value."""
-    error = rows["standard_error"] if value == "missed" else 0.0 * rows[value]
-    _errors_along(ax, k, rows.assign(standard_error=error), along, label, value)
 
 
 def _labelled(ax: Axes, along: str, value: str, *, above: bool = False) -> Axes:
