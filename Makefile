@@ -50,7 +50,7 @@ demo: $(DEMO)  ## Learn a graph from example signals, into demo-output/
 	$(BIN)/heatgraph demo --output demo-output --force
 
 test: setup  ## Run the tests and the examples in the docstrings
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(PYTEST_ARGS)
 
 test-slow: setup  ## Run the slow tests
 	$(BIN)/python -m pytest -m slow $(PYTEST_ARGS)

@@ -36,7 +36,7 @@ def lowest_versions() -> list[str]:
 
 def run_tests(session: nox.Session) -> None:
     """Run the default tests, in as many processes as there are cores."""
-    session.run("python", "-m", "pytest", "-n", "auto", "--dist", "loadfile", *session.posargs)
+    session.run("python", "-m", "pytest", "-n", "auto", "--dist", "worksteal", *session.posargs)
 
 
 @nox.session(python=PYTHONS)

