@@ -185,6 +185,10 @@ def test_many_nodes_are_left_to_the_gaussian_model(monkeypatch, quick, fits):
         ({"shrinkage": 0.1}, 'pass model="gaussian"'),
         ({"penalty": "l1"}, "penalty is no parameter that both models have"),
         ({"model": "gaussian", "alpha": 0.1}, "alpha is no parameter of HeatCovariance"),
+        ({"modle": "sparse"}, r"modle is no parameter of either model; did you mean model\?"),
+        ({"alhpa": 0.1}, r"alhpa is no parameter of either model; did you mean alpha\?"),
+        ({"colour": "red"}, r"colour is no parameter of either model\.$"),
+        ({"model": "sparse", "n_edge": 3}, r"no parameter of LearnHeat; did you mean n_edges\?"),
     ],
 )
 def test_bad_parameters(options, message):

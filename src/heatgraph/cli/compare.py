@@ -13,7 +13,7 @@ import typer
 from heatgraph.cli.console import INTERRUPTED, Output, columns
 from heatgraph.cli.options import ForceFlag, TableOptions, with_shared_options
 from heatgraph.cli.report import read_coordinates
-from heatgraph.cli.result_folder import REPORT, listed, page_written, result_folder
+from heatgraph.cli.result_folder import REPORT, address_of, listed, page_written, result_folder
 from heatgraph.cli.tables import SignalTable, read_pairs, read_signals
 from heatgraph.comparison import Comparison
 from heatgraph.comparison import compare as compare_methods
@@ -82,7 +82,11 @@ def compare(
         summary: dict[str, Any] = {"command": "compare", "signals_file": str(signals)}
         summary |= {**json_module.loads(found.to_json()), "files": files}
         out.show(
-            summary, [_rows(found), *_endings(found), found.verdict, f"Results are in {output}"]
+            summary,
+            [
+                *(_rows(found), *_endings(found), found.verdict, f"Results are in {output}"),
+                *address_of(output),
+            ],
         )
     if found.interrupted:
         raise typer.Exit(INTERRUPTED)

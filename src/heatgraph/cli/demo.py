@@ -19,6 +19,7 @@ from heatgraph.cli.options import ForceFlag, with_shared_options
 from heatgraph.cli.result_folder import (
     DPI,
     REPORT,
+    address_of,
     draw,
     listed,
     result_folder,
@@ -204,5 +205,5 @@ def tour(output: Path) -> Sequence[Any]:
         columns([f"look at, in {output}", ""], rows),
         f"Try: heatgraph learn {output / 'signals.csv'} --output another-folder",
         f"     heatgraph sources {output} {output / 'new_signals.csv'}",
-        *([f"Open in a browser: {page.resolve().as_uri()}"] if page.exists() else []),
+        *address_of(output),
     ]

@@ -19,6 +19,7 @@ from heatgraph.cli.options import Coordinates, ForceFlag, TableOptions, with_sha
 from heatgraph.cli.report import read_coordinates
 from heatgraph.cli.result_folder import (
     REPORT,
+    address_of,
     edge_table,
     listed,
     result_folder,
@@ -402,8 +403,7 @@ def where(output: Path, table: SignalTable | ClusterTable) -> list[str]:
         "If the graph looks wrong: heatgraph compare shows how other methods do on the same "
         "signals, and --n-edges or --cut keep more or fewer edges."
     )
-    page = output / REPORT
-    return [*lines, f"Open in a browser: {page.resolve().as_uri()}"] if page.exists() else lines
+    return [*lines, *address_of(output)]
 
 
 def _checked_places(

@@ -33,6 +33,7 @@ from heatgraph.report import write_report
 from heatgraph.storage import save_model
 
 __all__ = [
+    "address_of",
     "model_path",
     "page_written",
     "parents_made",
@@ -283,6 +284,12 @@ def edge_table(edges: list[dict[str, Any]]) -> Any:
     ]
     more = ["confidence "] if edges and "confidence" in edges[0] else []
     return columns(["strongest edges", "", "weight ", *more], rows)
+
+
+def address_of(output: Path) -> list[str]:
+    """The line with the address of the page in a folder of results, if there is one."""
+    page = output / REPORT
+    return [f"Open in a browser: {page.resolve().as_uri()}"] if page.exists() else []
 
 
 def listed(folder: Path, shown: Path) -> list[str]:

@@ -18,7 +18,7 @@ from heatgraph.estimators.checkpoint import fingerprint, kept_in
 from heatgraph.estimators.fit_warnings import warn_of_fit
 from heatgraph.estimators.fitted_graph import CUT, store_graph, warn_of_status
 from heatgraph.estimators.fitting import Fit, fit_heat, mean_around, refit_resamples
-from heatgraph.estimators.hidden import HiddenScoreMixin, as_given
+from heatgraph.estimators.hidden import HiddenScoreMixin, as_given, warn_of_guesses
 from heatgraph.estimators.input_signals import Intake, take_in
 from heatgraph.estimators.large import fit_large
 from heatgraph.estimators.large_model import LargeModel
@@ -36,8 +36,8 @@ from heatgraph.estimators.reporting import ReportMixin
 from heatgraph.estimators.sources import SourceCodes
 from heatgraph.estimators.time_series import with_epochs
 from heatgraph.estimators.validation import (
-    check_choice,
     check_number,
+    check_number_or,
     check_signals,
     per_square,
     unit_of,
@@ -182,6 +182,8 @@ class LearnHeat(HiddenScoreMixin, ReportMixin, TransformerMixin, BaseEstimator):
     node_means_ : ndarray (n_nodes,)
         The mean of what was observed of each node, whether or not a level is learned: what
         :meth:`score_hidden` compares with.
+    n_observed_ : ndarray (n_nodes,)
+        How many values of each node were observed.
     objective_ : ndarray
         Its history, the start first and the final value last.  In the rounds of
         ``penalty="log"`` it is that of the round's tangent, which lies above.  The last value is
@@ -309,10 +311,7 @@ class LearnHeat(HiddenScoreMixin, ReportMixin, TransformerMixin, BaseEstimator):
         X, groups = with_epochs(X, groups)
         with take_in(self, X) as given:
             n_bootstrap = int(check_number("n_bootstrap", self.n_bootstrap, integer=True))
-            if isinstance(self.cut, str):
-                check_choice("cut", self.cut, ("auto", *CUTS))
-            else:
-                check_number("cut", self.cut)
+            check_number_or("cut", self.cut, ("auto", *CUTS))
             if is_large(self, given.signals):
                 fit_large(self, given, groups, monitor)
                 return self
@@ -382,7 +381,7 @@ class LearnHeat(HiddenScoreMixin, ReportMixin, TransformerMixin, BaseEstimator):
         self.scales_, scale_of = _merge_scales(solution.tau)
         self.sources_ = given.sources(solution, scale_of)
         self.location_ = given.level + unit * level_of(solution, pairs.n_nodes)
-        self.node_means_ = given.node_means
+        self.node_means_, self.n_observed_ = given.node_means, given.n_observed
         self.comparison_ = None
         self.objective_ = per_square(solution.objective, unit)
         self.status_ = solution.status
@@ -500,7 +499,8 @@ class LearnHeat(HiddenScoreMixin, ReportMixin, TransformerMixin, BaseEstimator):
         """``X`` with its NaN replaced by what the sources of the observed entries diffuse into.
 
         A data frame comes back as one.  A signal of which nothing was observed stays as it is,
-        with a warning.
+        with a warning.  Of a node that was never observed in the fit nothing is known: what is
+        filled in there is a guess, which a warning tells of.
         """
         check_is_fitted(self)
         observations = check_signals(self, X, reset=False)
@@ -510,6 +510,7 @@ class LearnHeat(HiddenScoreMixin, ReportMixin, TransformerMixin, BaseEstimator):
         signals = Signals.from_missing(np.ascontiguousarray(around.T / unit))
         expected = self._model().predict(signals, self.predicting_alpha_ / unit).T * unit
         filled = np.where(missing, expected + self.location_, observations)
+        warn_of_guesses(self, observations)
         empty = np.flatnonzero(missing.all(axis=1))
         if empty.size:
             filled[empty] = np.nan
