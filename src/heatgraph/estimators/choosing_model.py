@@ -6,6 +6,7 @@ import os
 import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,7 @@ from heatgraph.estimators.validation import (
     unit_of,
 )
 from heatgraph.selection.folds import Split, make_folds
+from heatgraph.solvers.driver import attempt
 from heatgraph.solvers.result import Status
 
 __all__ = ["MODELS", "SHARED", "choose_model", "estimator_of", "learn", "stage_files"]
@@ -269,9 +271,8 @@ class _Comparing:
         return self._sparse(comparison, fallback)
 
     def _sparse(self, comparison: ModelComparison, fallback: Any) -> Any:
-        try:
-            better = self._whole("sparse")
-        except KeyboardInterrupt:
+        better = attempt(partial(self._whole, "sparse"))
+        if better is None or (better.status_ is Status.INTERRUPTED and not better.n_iter_):
             _say(
                 "stopped before the sparse model, which misses less, was learned from all "
                 "signals; this is the Gaussian one."

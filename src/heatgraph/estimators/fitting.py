@@ -69,6 +69,8 @@ def fit_heat(
     if p.grid is not None:
         choice = _choose(p, p.objective(alpha, beta), report, keeper.within("choice"))
         alpha, beta, tau = choice.alpha, choice.beta, choice.scales
+        if choice.interrupted:
+            return _as_it_is(p, choice)
         if p.grid.stretch:
             p = replace(p, learn_scales=False, w=choice.w)
         elif p.learn_scales:
@@ -83,6 +85,20 @@ def fit_heat(
     else:
         solution = at(beta)
     return Fit(solution, p.objective(alpha, beta), choice, learn_scales=p.learn_scales)
+
+
+def _as_it_is(p: HeatParameters, choice: Choice) -> Fit:
+    """The graph of a choice that was stopped, with the sources of all signals on it."""
+    objective = p.objective(choice.alpha, choice.beta)
+    solution = solve_heat(
+        engine_of(p.signals, objective, p.model, p.n_jobs),
+        Solution.start(choice.w, choice.scales),
+        learn_scales=False,
+        max_iter=0,
+        tol=ROUGH,
+    )
+    stopped = replace(solution, status=Status.INTERRUPTED)
+    return Fit(stopped, objective, choice, learn_scales=False)
 
 
 def _choose(
@@ -215,19 +231,18 @@ def _mean(weights: Sequence[Array]) -> Array:
 
 def _weights(
     stages: Sequence[Keeper], kept: Sequence[Record | None], fits: Iterator[Solution]
-) -> list[Array]:
+) -> Iterator[Array]:
     """The weights that were kept, and in between those of the fits made now, which are kept too."""
-    weights = []
     for stage, record in zip(stages, kept, strict=True):
-        weights.append(next(fits).w if record is None else record.arrays["w"])
-        stage.put(Record(arrays={"w": weights[-1]}))
-    return weights
+        w = next(fits).w if record is None else record.arrays["w"]
+        stage.put(Record(arrays={"w": w}))
+        yield w
 
 
 def refit_resamples(
     p: HeatParameters, fit: Fit, n: int, keeper: Keeper = NO_CHECKPOINT
-) -> list[Array]:
-    """The weights of ``n`` fits of signals drawn with replacement."""
+) -> Iterator[Array]:
+    """The weights of ``n`` fits of signals drawn with replacement, one after the other."""
     M = p.signals.n_signals
     stages = [keeper.within(f"resample{k}") for k in range(n)]
     kept = [stage.get() for stage in stages]

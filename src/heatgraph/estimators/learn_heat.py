@@ -305,8 +305,9 @@ class LearnHeat(HiddenScoreMixin, ReportMixin, TransformerMixin, BaseEstimator):
             groups unless others are given.
         monitor : callable, optional
             Called with a :class:`~heatgraph.solvers.result.Progress` after every iteration; a
-            KeyboardInterrupt from it, or Ctrl-C, ends the fit with the best so far.  (While the
-            parameters are still being chosen there is nothing to keep, and it is raised.)
+            KeyboardInterrupt from it, or Ctrl-C, ends the fit with the best so far.  While the
+            parameters are still being chosen, that is the best choice so far, with the graph that
+            its folds have in the mean; before anything was tried, it is raised.
         """
         X, groups = with_epochs(X, groups)
         with take_in(self, X) as given:
@@ -412,8 +413,25 @@ class LearnHeat(HiddenScoreMixin, ReportMixin, TransformerMixin, BaseEstimator):
         return max(float(np.nextafter(rule(w), np.inf)), CUT)
 
     def _measure_confidence(self, p: HeatParameters, fit: Fit, n: int, keeper: Keeper) -> None:
-        """The share of resampled fits in which each edge of the graph is above the cut."""
-        weights = refit_resamples(p, fit, n, keeper)
+        """The share of resampled fits in which each edge of the graph is above the cut.
+
+        Stopped by the user, those that were made have to do.
+        """
+        weights: list[Array] = []
+        try:
+            for w in refit_resamples(p, fit, n, keeper):
+                weights.append(w)
+        except KeyboardInterrupt:
+            self.status_ = Status.INTERRUPTED
+            left = "is the share of these" if weights else "is not known"
+            warnings.warn(
+                f"LearnHeat: stopped after {len(weights)} of {n} resamples: the confidence of the "
+                f"edges {left}.",
+                UserWarning,
+                stacklevel=3,
+            )
+        if not weights:
+            return
         found = np.mean([w >= self._cut_at(p, w) for w in weights], axis=0)
         index = {pair: k for k, pair in enumerate(zip(p.candidates.i, p.candidates.j, strict=True))}
         self.graph_ = replace(
