@@ -52,6 +52,7 @@ OURS = (
     "comparison.json",
     "comparison.png",
     "convergence.png",
+    "directed.csv",
     "edges.csv",
     "graph.graphml",
     "graph.png",
@@ -115,6 +116,8 @@ def write_fit(
     save_model(model, folder / MODEL)
     model.graph_.save(folder / "edges.csv")
     model.graph_.save(folder / "graph.graphml")
+    if isinstance(table, SignalTable) and table.series is not None:
+        table.series.directed(model.graph_).save(folder / "directed.csv")
     if hasattr(model, "sources_") and isinstance(table, SignalTable):
         write_sources(folder / "sources.csv", source_rows(model, model.sources_, table))
     draw(
