@@ -25,7 +25,7 @@ from heatgraph.solvers.result import Monitor, Solution, Status
 from heatgraph.solvers.signal_model import engine_of
 from heatgraph.solvers.threads import bounded_blas
 
-__all__ = ["Fit", "fit_heat", "mean_around", "refit", "refit_resamples"]
+__all__ = ["Fit", "chosen_by", "fit_heat", "mean_around", "refit", "refit_resamples"]
 
 Array = NDArray[np.float64]
 Report = Callable[[int, int], None]  # paths done, and of how many
@@ -101,13 +101,18 @@ def _as_it_is(p: HeatParameters, choice: Choice) -> Fit:
     return Fit(stopped, objective, choice, learn_scales=False)
 
 
+def chosen_by(n_signals: int) -> NDArray[np.intp]:
+    """The signals in memory that parameters are chosen by: where there are thousands, some."""
+    return np.arange(0, n_signals, max(1, n_signals // MOST_SIGNALS))
+
+
 def _choose(
     p: HeatParameters, objective: HeatObjective, report: Report | None, keeper: Keeper
 ) -> Choice:
-    """Choose by signals in memory; where there are thousands, by every so-manieth of them."""
+    """Choose by signals in memory."""
     assert p.grid is not None  # for the type checker: asked by the caller
     M = p.signals.n_signals
-    some = np.arange(0, M, max(1, M // MOST_SIGNALS))
+    some = chosen_by(M)
     signals = p.signals.sample(some)
     rows = signals.X.T
     if signals.observed is not None:

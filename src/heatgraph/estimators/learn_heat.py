@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import warnings
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Self
 
@@ -15,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from heatgraph.errors import ParameterError
 from heatgraph.estimators.checkpoint import fingerprint, kept_in
+from heatgraph.estimators.cost import duration, expected_seconds
 from heatgraph.estimators.fit_warnings import warn_of_fit
 from heatgraph.estimators.fitted_graph import CUT, store_graph, warn_of_status
 from heatgraph.estimators.fitting import Fit, fit_heat, mean_around, refit_resamples
@@ -56,6 +59,7 @@ __all__ = ["LearnHeat"]
 
 Array = NDArray[np.float64]
 
+LONG = 10.0  # seconds that a fit may take without a word on it
 MERGED = 1e-2  # two scales this near, relatively, are one
 
 
@@ -126,7 +130,8 @@ class LearnHeat(HiddenScoreMixin, ReportMixin, TransformerMixin, BaseEstimator):
     random_state : int, Generator or None
         Seed of the folds, the hidden entries and the random start.  None repeats, too.
     verbose : int
-        1 shows a progress bar.
+        1 shows a progress bar, and before a fit of more than ten seconds or so a line on how long
+        it will take, from a step that is measured.
     init : {"uniform", "random"} or Graph
         The graph to start from.
     penalty : {"auto", "log", "l1"}
@@ -321,9 +326,12 @@ class LearnHeat(HiddenScoreMixin, ReportMixin, TransformerMixin, BaseEstimator):
                 belongs = fingerprint(self, given.content, given.names)
             parameters = resolve(self, given.signals, given.unit, given.names, groups)
             free = isinstance(self.beta, str)
+            going_on = self.warm_start or bool(belongs and os.path.exists(self.checkpoint))
             threads = bounded_blas(self.n_features_in_, parameters.n_jobs)
             with kept_in(self.checkpoint, belongs) as keeper, threads:
                 with watch_fit(self.verbose, monitor, given.unit * given.unit, self.tol) as watch:
+                    if watch.say is not None and not going_on:
+                        _tell_cost(parameters, n_bootstrap, watch.say)
                     fit = fit_heat(
                         parameters,
                         watch.step,
@@ -593,6 +601,16 @@ class LearnHeat(HiddenScoreMixin, ReportMixin, TransformerMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         return tags
+
+
+def _tell_cost(p: HeatParameters, n_bootstrap: int, say: Callable[[str], None]) -> None:
+    """One line on how long a fit will take, where that is long."""
+    seconds = expected_seconds(p, n_bootstrap)
+    if seconds is not None and seconds > LONG:
+        say(
+            f"{p.signals.n_signals} signals on {p.candidates.n_nodes} nodes take LearnHeat "
+            f"about {duration(seconds)}{' or less' if p.n_jobs > 1 else ''}."
+        )
 
 
 def _in_units(table: pd.DataFrame, unit: float) -> pd.DataFrame:
