@@ -196,6 +196,17 @@ def test_bad_parameters(options, message):
         heatgraph.learn(signals_of(6), **options)
 
 
+@pytest.mark.parametrize("named", [True, False])
+def test_nodes_in_other_units_are_named(quick, named):
+    X = signals_of(6)
+    names = list(X.columns)
+    mixed = X.assign(**{names[2]: 1e3 * X[names[2]], names[4]: 0.1 * X[names[4]]})
+    most, least = map(repr, (names[2], names[4])) if named else ("2", "4")
+    told = rf"node {most} varies .* times as much as node {least}\..*divide each column"
+    with pytest.warns(UserWarning, match=told):
+        heatgraph.learn(mixed if named else mixed.to_numpy(), model="gaussian")
+
+
 class TestStopped:
     def stop(self, monkeypatch, kind, when):
         fit = kind.fit

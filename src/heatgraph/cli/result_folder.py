@@ -54,6 +54,7 @@ OURS = (
     "convergence.png",
     "directed.csv",
     "edges.csv",
+    "gaps.csv",
     "graph.graphml",
     "graph.png",
     "graphs.csv",

@@ -21,7 +21,7 @@ from heatgraph.distributed.from_dask import as_array, is_dask
 from heatgraph.errors import did_you_mean
 from heatgraph.estimators.comparison import ESTIMATOR_OF, ModelComparison
 from heatgraph.estimators.heat_covariance import HeatCovariance
-from heatgraph.estimators.hidden import hidden_errors, which_hidden
+from heatgraph.estimators.hidden import counts_of, hidden_errors, which_hidden
 from heatgraph.estimators.large_covariance import LARGE
 from heatgraph.estimators.learn_heat import LearnHeat
 from heatgraph.estimators.no_graph import ShrunkCovariance
@@ -52,6 +52,8 @@ SHARED = (
 OWN = ("model", "cv", "groups", "lag")  # parameters of learn itself
 FEWEST = 6  # signals: with fewer, a fold has too few to compare by
 HOPELESS = 3.0  # standard errors by which a model is worse that need not be fitted on more folds
+UNLIKE = 100.0  # times the spread of another node: the two may be in different units
+FEWEST_VALUES = 10  # of a node, for its spread to be known
 SAMPLE = 2000  # consecutive signals of a Dask collection that the models are compared on
 
 
@@ -144,6 +146,7 @@ def choose_model(
             which = f'; pass model="{owners[0]}"' if len(owners) == 1 else ""
             raise ValueError(f"{foreign[0]} is no parameter that both models have{which}.")
         model = _only_model(X)
+    _warn_of_units(X, MODELS["gaussian" if model == "auto" else model]())
     if model != "auto":
         given = parameters if cv is None else {**parameters, "cv": cv}
         return estimator_of(model, X, given).fit(X, groups=groups)
@@ -225,6 +228,32 @@ def _only_model(X: Any) -> str:
         )
         return "sparse"
     return "auto"
+
+
+def _warn_of_units(X: Any, estimator: Any) -> None:
+    """Warn of nodes that vary so much more than others that their units may differ.
+
+    One variance of heat and one of noise stand for all nodes: in mixed units hidden values are
+    predicted worse, the more the units differ.
+    """
+    if is_dask(X):
+        return
+    names = node_names(X)
+    rows = check_signals(estimator, X, reset=True)
+    known = np.flatnonzero(counts_of(rows) >= FEWEST_VALUES)
+    spread = np.nanstd(rows[:, known] / unit_of(rows), axis=0)
+    known, spread = known[spread > 0.0], spread[spread > 0.0]
+    if known.size < 2 or spread.max() <= UNLIKE * spread.min():
+        return
+    most, least = (
+        k if names is None else repr(names[k])
+        for k in (known[spread.argmax()], known[spread.argmin()])
+    )
+    _say(
+        f"node {most} varies {spread.max() / spread.min():.2g} times as much as node {least}. Both "
+        "models take all nodes to be in the same unit: if theirs differ, divide each column by its "
+        "standard deviation."
+    )
 
 
 def _first_signals(X: Any) -> Array:
