@@ -365,11 +365,23 @@ class TestCheckpoint:
         given = ("learn", signals, "-o", output, "--checkpoint", checkpoint, "--beta", 0.1)
         monkeypatch.setattr(HeatObjective, "evaluate", stopped)
         done = run(*given, code=130)
-        assert f"{checkpoint} is kept: the same command goes on from there" in done.stderr
-        assert "nothing was written" not in done.stderr
-        assert not output.exists()
-        run(*given)
+        assert f"{checkpoint} is kept: the same command with --force goes on" in done.stderr
+        assert load_model(output).status_ == "interrupted"
+        run(*given, "--force")
         assert not checkpoint.exists()
+        assert load_model(output).status_ == "converged"
+
+    def test_ctrl_c_before_anything_was_tried_says_so(self, run, signals, tmp_path, monkeypatch):
+        def stopped(*args):
+            raise KeyboardInterrupt
+
+        output = tmp_path / "result"
+        monkeypatch.setattr(HeatObjective, "evaluate", stopped)
+        done = run("learn", signals, "-q", "-o", output, "--model", "sparse", code=130)
+        (line,) = done.stderr.splitlines()
+        assert "stopped before there was a graph, and nothing was written" in line
+        assert "--checkpoint" in line
+        assert not output.exists()
 
     def test_of_another_fit_is_refused(self, run, refused, signals, tmp_path, monkeypatch):
         checkpoint = tmp_path / "fit"

@@ -19,14 +19,14 @@ from heatgraph.selection.choose_parameters import (
     MOST_STEPS,
     STRETCHES,
     Grid,
+    Part,
     Point,
-    _fit_part,
-    _Part,
-    _predict,
-    _Search,
-    _split,
-    _Trial,
+    Search,
+    Trial,
     choose,
+    fit_part,
+    hold_out,
+    predict_hidden,
     units_of,
 )
 from heatgraph.selection.folds import Folds, Split, make_folds
@@ -83,7 +83,7 @@ class TestSplit:
         X = np.arange(1.0, 1.0 + N * M).reshape(N, M)
         held = np.array([3, 8, 20])
         rest = np.setdiff1d(np.arange(M), held)
-        part = _split(Signals(X), rest, held, rng)
+        part = hold_out(Signals(X), rest, held, rng)
         hidden = part.held_out
         assert part.share == (M - 3) / M
         assert np.array_equal(part.training.X, X[:, rest])
@@ -161,14 +161,14 @@ class TestChoose:
         assert not any(name.endswith(("alpha", "beta")) for name in choice.ends)
 
 
-class Scripted(_Search):
+class Scripted(Search):
     """A search that is told how unlikely signals are, per point and signal, in place of fits."""
 
     def __init__(self, grid, errors):
         hidden = np.ones((2, 4), dtype=bool)
         of_nothing = Signals(np.zeros((2, 4)), ~hidden)
         truth = np.sqrt(0.5) * np.ones((2, 4))
-        part = _Part(of_nothing, of_nothing, HiddenPart(of_nothing, truth, hidden), 0.5)
+        part = Part(of_nothing, of_nothing, HiddenPart(of_nothing, truth, hidden), 0.5)
         self.script, self.asked = errors, []
         folds = Folds([Split(np.arange(4), np.arange(4))] * 2)
         objective = HeatObjective(CandidateEdges.complete(2), 0.0, 0.0, ATOMS["unit"])
@@ -192,7 +192,7 @@ class Scripted(_Search):
         fit = Solution(np.ones(1), np.empty((1, 2, 0)), np.ones(1), np.ones(1), Status.CONVERGED, 0)
         unlikely = self.script(point)
         halves = [unlikely[:4], unlikely[4:]]
-        self.trials[point] = _Trial([fit, fit], halves, [half[None] for half in halves])
+        self.trials[point] = Trial([fit, fit], halves, [half[None] for half in halves])
 
 
 JITTER = np.array([0.1, -0.1, 0.05, -0.05, 0.02, -0.02, 0.1, -0.1])
@@ -264,15 +264,15 @@ class TestLevel:
 
     def errors(self, signals, training=None, **model):
         rng, held = np.random.default_rng(0), np.arange(10)
-        part = _split(signals, np.arange(10, M), held, rng)
+        part = hold_out(signals, np.arange(10, M), held, rng)
         if training is not None:
             part = replace(part, training=training)
         candidates = CandidateEdges.complete(N)
         objective = HeatObjective(candidates, 0.05, 0.01, ATOMS["unit"])
         w = np.full(candidates.n_edges, 0.5 * N / candidates.n_edges)
         of_signals = SignalModel(**model)
-        fit, *_ = _fit_part(part, objective, None, w, np.array([1.7]), True, of_signals)
-        return _predict(part, objective, fit, (1.0, 0.5), of_signals), part
+        fit, *_ = fit_part(part, objective, None, w, np.array([1.7]), True, of_signals)
+        return predict_hidden(part, objective, fit, (1.0, 0.5), of_signals), part
 
     def test_hidden_entries_are_predicted_around_it(self, signals):
         own, part = self.errors(signals, fit_intercept=True)

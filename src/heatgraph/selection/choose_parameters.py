@@ -93,7 +93,8 @@ class Choice:
     that was not predicted; 1 is predicting zero.  ``predicts`` is whether hidden entries are
     predicted better than by zero and by the means of the nodes.  ``ends`` names what was chosen at
     the end of what was tried.  ``w`` are the weights that were learned, in the mean of the folds:
-    where the fit of all signals starts.
+    where the fit of all signals starts.  ``interrupted`` if the user stopped the search: the best
+    of what was tried until then, its scales to be held.
     """
 
     alpha: float
@@ -108,6 +109,7 @@ class Choice:
     coding: float = 1.0
     stretches: pd.DataFrame | None = None
     ends: tuple[str, ...] = ()
+    interrupted: bool = False
 
     @property
     def n_scales(self) -> int:
@@ -141,22 +143,28 @@ def choose(
     """Choose by folds of signals, and predict a quarter of the entries of those held out.
 
     ``objective`` has the candidates, the atoms and the penalty; its alpha and beta are not read.
+    A KeyboardInterrupt ends the search with the best of what was tried, once anything was.
     """
-    parts = [_split(signals, split.train, split.test, rng) for split in folds.splits]
-    search = _Search(objective, parts, w, grid, folds, learn_scales, n_jobs, report, keeper, model)
-    best = search.along_alpha()
-    base = None
-    if grid.stretch:
-        base = search.learned_scales(best)
-        best = search.along_stretch(best, base)
-    best = search.along_beta(best, base)
-    if base is not None:
-        search.predict(best)
+    parts = [hold_out(signals, split.train, split.test, rng) for split in folds.splits]
+    search = Search(objective, parts, w, grid, folds, learn_scales, n_jobs, report, keeper, model)
+    try:
+        best = search.along_alpha()
+        base = None
+        if grid.stretch:
+            base = search.learned_scales(best)
+            best = search.along_stretch(best, base)
+        best = search.along_beta(best, base)
+        if base is not None:
+            search.predict(best)
+    except KeyboardInterrupt:
+        if not search.trials:
+            raise
+        return search.best_so_far()
     return search.choice(best, base)
 
 
 @dataclass(frozen=True, eq=False)
-class _Part:
+class Part:
     """One fold: the signals to fit, of all of them this share, and those held out.
 
     The latter twice: around the node means of the former, and with hidden entries.
@@ -168,20 +176,20 @@ class _Part:
     share: float
 
 
-def _split(
+def hold_out(
     signals: Signals, train: NDArray[np.intp], test: NDArray[np.intp], rng: np.random.Generator
-) -> _Part:
+) -> Part:
     N, M = signals.X.shape
     held_out = signals.take(test)
     draws = rng.random(held_out.X.shape)
     hidden = hide_by(held_out, HIDDEN_SHARE, draws, turns_for(N, M, HIDDEN_SHARE))
     training = signals.take(train)
     others = subtract_level(held_out, means_of(training))
-    return _Part(training, others, hidden, train.size / M)
+    return Part(training, others, hidden, train.size / M)
 
 
 @dataclass(frozen=True, eq=False)
-class _Trial:
+class Trial:
     """A point on every fold: the fits, and of the signals held out two measures.
 
     How unlikely each is, (signals,), and the errors of predicting it, (codings, signals).
@@ -193,11 +201,11 @@ class _Trial:
 
 
 @dataclass(eq=False)
-class _Search:
+class Search:
     """Points that were tried, and how the next one is found."""
 
     objective: HeatObjective
-    parts: Sequence[_Part]
+    parts: Sequence[Part]
     w: Array
     grid: Grid
     folds: Folds
@@ -206,7 +214,7 @@ class _Search:
     report: Callable[[int, int], None] | None
     keeper: Keeper
     model: SignalModel
-    trials: dict[Point, _Trial] = field(default_factory=dict)
+    trials: dict[Point, Trial] = field(default_factory=dict)
 
     def along_alpha(self) -> Point:
         """The sparsest of the best: fewest scales first, then the largest alpha.
@@ -278,7 +286,7 @@ class _Search:
         """Predict hidden entries at a point by all codings, in place of the first alone."""
         trial = self.trials[point]
         errors = [
-            _predict(part, self._problem(point, part), fit, CODINGS, self.model)
+            predict_hidden(part, self._problem(point, part), fit, CODINGS, self.model)
             for part, fit in zip(self.parts, trial.fits, strict=True)
         ]
         self.trials[point] = replace(trial, errors=errors)
@@ -309,7 +317,7 @@ class _Search:
             return
         run = Parallel(n_jobs=min(self.n_jobs, len(self.parts)))
         found = run(
-            delayed(_fit_part)(
+            delayed(fit_part)(
                 part,
                 self._problem(point, part),
                 None if before is None else self.trials[before].fits[k],
@@ -322,13 +330,13 @@ class _Search:
             else delayed(_recalled)(kept, self._problem(point, part), part, self.model)
             for k, (part, kept) in enumerate(zip(self.parts, self._kept(point), strict=True))
         )
-        trial = _Trial(*zip(*found, strict=True))
+        trial = Trial(*zip(*found, strict=True))
         self._keep(point, trial)
         self.trials[point] = trial
         if self.report is not None:
             self.report(len(self.trials), max(EXPECTED, len(self.trials) + 1))
 
-    def _problem(self, point: Point, part: _Part) -> HeatObjective:
+    def _problem(self, point: Point, part: Part) -> HeatObjective:
         """With beta weighed against the share of the signals that are there."""
         beta = point.beta * part.share
         return replace(self.objective, alpha=point.alpha, beta=beta)
@@ -339,7 +347,7 @@ class _Search:
     def _kept(self, point: Point) -> list[Record | None]:
         return [stage.get() for stage in self._stages(point)]
 
-    def _keep(self, point: Point, trial: _Trial) -> None:
+    def _keep(self, point: Point, trial: Trial) -> None:
         if self.keeper is NO_CHECKPOINT:
             return
         measured = zip(trial.fits, trial.surprise, trial.errors, strict=True)
@@ -384,6 +392,14 @@ class _Search:
         each = [np.sort(fit.tau) for fit in self.trials[point].fits]
         scales: Array = each[0] if point.stretch else np.mean(each, axis=0)
         return scales
+
+    def best_so_far(self) -> Choice:
+        """The point that makes signals most likely, of a search that was stopped."""
+        best = min(self.trials, key=lambda point: sum(map(np.sum, self.trials[point].surprise)))
+        scales = self.learned_scales(best)
+        stretched = any(point.stretch for point in self.trials)
+        choice = self.choice(best, scales if stretched else None)
+        return replace(choice, scales=scales, interrupted=True)
 
     def choice(self, best: Point, base: Array | None) -> Choice:
         table, stretches = self._table(False), self._table(True) if base is not None else None
@@ -462,15 +478,15 @@ class _Search:
 
 
 def _recalled(
-    record: Record, problem: HeatObjective, part: _Part, model: SignalModel
+    record: Record, problem: HeatObjective, part: Part, model: SignalModel
 ) -> tuple[Solution, Array, Array]:
     engine = engine_of(part.training, problem, model)
     fit = read_solution(record, engine)
     return fit, record.arrays["surprise"], record.arrays["errors"]
 
 
-def _fit_part(
-    part: _Part,
+def fit_part(
+    part: Part,
     problem: HeatObjective,
     before: Solution | None,
     w: Array,
@@ -501,12 +517,12 @@ def _fit_part(
         energy = np.square(codes_of(fit)).reshape(-1, tau.size, len(part.training.X)).sum((0, 2))
         shares = energy / energy.sum() if energy.any() else np.full(tau.size, 1.0 / tau.size)
         unlikely = surprise(problem.dictionary(fit.w, fit.tau), part.others, shares)
-        errors = _predict(part, problem, fit, CODINGS[:1], model)
+        errors = predict_hidden(part, problem, fit, CODINGS[:1], model)
     return replace(fit, memory=None), unlikely, errors
 
 
-def _predict(
-    part: _Part,
+def predict_hidden(
+    part: Part,
     problem: HeatObjective,
     fit: Solution,
     codings: Sequence[float],
