@@ -2,8 +2,6 @@
 
 import json
 
-import pytest
-
 from heatgraph.cli.report import read_coordinates
 
 
@@ -24,18 +22,6 @@ def test_report_alone_shows_the_fit(run, learned, tmp_path):
     assert summary["files"] == [str(out)]
     assert summary["size"] == out.stat().st_size
     assert "The signals were not given" in out.read_text(encoding="utf-8")
-
-
-@pytest.mark.parametrize(
-    "header", ["name,longitude,latitude", "town,lon,lat", "node,x,y", "code,lon,lat,name"]
-)
-def test_columns_of_coordinates(tmp_path, header):
-    table = tmp_path / "places.csv"
-    row = "oslo,1,50" + (",Town" if header.endswith(",name") else "")
-    table.write_text(f"{header}\n{row}\n", encoding="utf-8")
-    places = read_coordinates(table)
-    assert places.index[0] == "oslo"
-    assert places.select_dtypes("number").iloc[0].tolist() == [1, 50]
 
 
 def test_coordinates_from_a_file(run, learned, frame, tmp_path):

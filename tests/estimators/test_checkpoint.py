@@ -118,7 +118,7 @@ class TestResumes:
         assert killed > 3
         assert_same_bits(model, whole)
 
-    @pytest.mark.parametrize("share", [0.3, 0.7], ids=["alpha", "scales"])
+    @pytest.mark.parametrize("share", [pytest.param(0.3, marks=pytest.mark.slow), 0.7])
     def test_the_choice_of_parameters_by_finished_points(self, signals, path, monkeypatch, share):
         """What is evaluated after the kill is less than all, by most of what was before it."""
         settings = {"beta": 0.05, "n_scales": 1, "tol": 1e-2}
