@@ -116,7 +116,8 @@ class TestIntercept:
     def test_scales_with_the_signals(self, holed):
         c = 1e100  # whose square is still a number, and whose fourth power is none
         X = holed[:20] + LEVEL
-        settings = {"n_scales": 1, "beta": 0.0, "fit_intercept": True, "tol": 1e-2}
+        held = {"n_scales": 1, "scales": (2.0,), "learn_scales": False}
+        settings = {**held, "beta": 0.0, "fit_intercept": True, "tol": 1e-2}
         one, two = (LearnHeat(**settings).fit(size * X) for size in (1.0, c))
         # One node's level is a hundred times smaller than the others: compare to the largest.
         near = 1e-5 * c * np.abs(one.location_).max()

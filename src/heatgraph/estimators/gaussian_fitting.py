@@ -157,7 +157,7 @@ def fit_moments(
     moments = reduce(add, parts)
     S = moments.around(settings.location(moments))
     likeliest = _likeliest(settings, S, moments.count)
-    fit = _fit(settings, S, moments.count, strength, likeliest)
+    fit = fit_strength(settings, S, moments.count, strength, likeliest)
     return _finish(settings, strength, table, moments, fit, likeliest, interrupted)
 
 
@@ -286,7 +286,7 @@ def _likeliest(settings: CovarianceSettings, S: Array, n_signals: float) -> Gaus
     return likeliest
 
 
-def _fit(
+def fit_strength(
     settings: CovarianceSettings,
     S: Array,
     n_signals: float,
@@ -310,7 +310,7 @@ def _fit_observed(
     moments = expected_moments(X, location, C)
     S = moments.around(settings.location(moments))
     likeliest = _likeliest(settings, S, moments.count)
-    fit = _fit(settings, S, moments.count, strength, likeliest)
+    fit = fit_strength(settings, S, moments.count, strength, likeliest)
     if fit.status is Status.INTERRUPTED:
         return fit, moments, likeliest
     level = settings.location(moments)
@@ -368,7 +368,7 @@ def _edge_fit(
     gone on from, if that has none.
     """
     quiet = replace(settings, fitter=replace(settings.fitter, report=None))
-    usual = _fit(quiet, S, n_signals, strength, likeliest)
+    usual = fit_strength(quiet, S, n_signals, strength, likeliest)
     if usual.status is Status.INTERRUPTED or not usual.point.w.max(initial=0.0) > HEAVY:
         return usual
     on_edges = replace(quiet.fitter, candidates=fit.point.problem.candidates)
