@@ -41,6 +41,7 @@ COMMANDS = {
     "clusters": "make test-clusters",
     "faults": "make test-faults",
     "fuzz": "make fuzz",
+    "memory": "make test-memory",
     "numbers": "make hard-numbers",
     "soak": "make soak",
 }
@@ -90,4 +91,19 @@ def _clusters(section: dict[str, Any]) -> str:
     )
 
 
-TOLD = {"clusters": _clusters, "faults": _faults, "fuzz": _fuzz, "numbers": _numbers, "soak": _soak}
+def _memory(section: dict[str, Any]) -> str:
+    each = "; ".join(
+        f"{name}: {', '.join(f'{n} {how}' for how, n in told['ends'].items())}"
+        for name, told in section["fits"].items()
+    )
+    return f"{each}. No checkpoint was lost"
+
+
+TOLD = {
+    "clusters": _clusters,
+    "faults": _faults,
+    "memory": _memory,
+    "fuzz": _fuzz,
+    "numbers": _numbers,
+    "soak": _soak,
+}
