@@ -161,12 +161,12 @@ class Cluster:
     def plug(self, k: int, state: str) -> None:
         command("ip", "link", "set", f"plug{10 + k}", state)
 
-    def hide(self, k: int, other: int) -> None:
-        """Send what one worker has for another to an address that nobody has."""
+    def hide(self, k: int, other: int, hidden: bool) -> None:
+        """Send what one worker has for another to an address that nobody has, or no longer."""
         pid = str(list(self.workers.values())[k].pid)
-        nobody = ("lladdr", "02:00:00:00:00:99", "nud", "permanent", "dev", CABLE)
-        enter = ("nsenter", "-t", pid, "-n", "ip", "neigh", "replace")
-        command(*enter, address_of(10 + other), *nobody)
+        nobody = ("lladdr", "02:00:00:00:00:99", "nud", "permanent")
+        enter = ("nsenter", "-t", pid, "-n", "ip", "neigh", "replace" if hidden else "del")
+        command(*enter, address_of(10 + other), *(nobody if hidden else ()), "dev", CABLE)
 
 
 @contextmanager
@@ -337,19 +337,27 @@ def scheduler_killed(run: Run) -> str:
 
 
 def network_cut(run: Run) -> str:
-    """Between two workers, or between one and all others; for a moment, or for good."""
+    """Between one worker and all others, for a moment or for good; or between two for a while.
+
+    Dask never gives up a cut between two workers that the scheduler still reaches.
+    """
     with clustered(networks=True) as (cluster, _):
         one, other = run.rng.sample(range(WORKERS), 2)
         how = run.rng.choice(("between two", "moment", "for good"))
 
         def cut() -> None:
-            if how == "between two":
-                cluster.hide(one, other)
-                cluster.hide(other, one)
-                return
-            cluster.plug(one, "down")
-            if how == "moment":
-                threading.Timer(1.0, cluster.plug, (one, "up")).start()
+            between(True) if how == "between two" else cluster.plug(one, "down")
+            if how != "for good":
+                seconds = 2.0 * BRIEF if how == "between two" else 1.0
+                threading.Timer(seconds, mend).start()
+
+        def mend() -> None:
+            with suppress(subprocess.CalledProcessError):  # the run is over
+                between(False) if how == "between two" else cluster.plug(one, "up")
+
+        def between(hidden: bool) -> None:
+            cluster.hide(one, other, hidden)
+            cluster.hide(other, one, hidden)
 
         return run.ends_right(collection(), cut)
 

@@ -102,8 +102,8 @@ def _memory(section: dict[str, Any]) -> str:
 TOLD = {
     "clusters": _clusters,
     "faults": _faults,
-    "memory": _memory,
     "fuzz": _fuzz,
+    "memory": _memory,
     "numbers": _numbers,
     "soak": _soak,
 }
