@@ -159,7 +159,7 @@ def fit_moments(
     moments = reduce(add, parts)
     S = moments.around(settings.location(moments))
     likeliest = _likeliest(settings, S, moments.count)
-    fit = fit_strength(settings, S, moments.count, strength, likeliest)
+    fit = _fit(settings, S, moments.count, strength, likeliest)
     return _finish(settings, strength, table, moments, fit, likeliest, interrupted)
 
 
@@ -288,7 +288,7 @@ def _likeliest(settings: CovarianceSettings, S: Array, n_signals: float) -> Gaus
     return likeliest
 
 
-def fit_strength(
+def _fit(
     settings: CovarianceSettings,
     S: Array,
     n_signals: float,
@@ -312,7 +312,7 @@ def _fit_observed(
     moments = expected_moments(X, location, C)
     S = moments.around(settings.location(moments))
     likeliest = _likeliest(settings, S, moments.count)
-    fit = fit_strength(settings, S, moments.count, strength, likeliest)
+    fit = _fit(settings, S, moments.count, strength, likeliest)
     if fit.status is Status.INTERRUPTED:
         return fit, moments, likeliest
     level = settings.location(moments)
@@ -370,7 +370,7 @@ def _edge_fit(
     gone on from, if that has none.
     """
     quiet = replace(settings, fitter=replace(settings.fitter, report=None))
-    usual = fit_strength(quiet, S, n_signals, strength, likeliest)
+    usual = _fit(quiet, S, n_signals, strength, likeliest)
     if usual.status is Status.INTERRUPTED or not usual.point.w.max(initial=0.0) > HEAVY:
         return usual
     on_edges = replace(quiet.fitter, candidates=fit.point.problem.candidates)
