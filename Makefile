@@ -28,7 +28,7 @@ BENCHMARKS := $(filter-out $(ACCURACY) $(DISTRIBUTED) $(SCALE) $(REAL) $(COVARIA
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help results setup demo test fuzz hard-numbers soak test-faults test-native test-slow test-matrix lint format bench bench-accuracy bench-distributed bench-real bench-scale docs linkcheck build constraints clean
+.PHONY: help results setup demo test fuzz hard-numbers soak test-faults test-native test-slow test-matrix lint format bench bench-accuracy bench-distributed bench-real bench-scale docs pictures linkcheck build constraints clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -126,6 +126,9 @@ results: setup  ## Measure again what the pages quote, for hours; goes on where 
 
 docs: setup  ## Build the documentation in docs/_build/html; a warning is an error
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
+
+pictures: setup  ## Take the pictures of the README anew; needs chromium
+	$(BIN)/python docs/pictures.py
 
 linkcheck: setup  ## Ask every address in the documentation whether it answers
 	$(BIN)/python -m sphinx -W --keep-going -b linkcheck docs docs/_build/linkcheck

@@ -192,14 +192,15 @@ def test_files_of_before_models_were_compared(model, whole, signals):
     path, members = whole
 
     def older(header):
-        header["fields"].remove("node_means_")
+        header["fields"] = [f for f in header["fields"] if f not in ("node_means_", "n_observed_")]
         del header["comparison"]
 
-    del members["node_means_.npy"]
+    del members["node_means_.npy"], members["n_observed_.npy"]
     rewrite(path, edit_header(members, older))
     loaded = load_model(path)
     assert loaded.comparison_ is None
     assert np.array_equal(loaded.node_means_, model.location_)
+    assert (loaded.n_observed_ > 0).all()
     assert np.array_equal(loaded.transform(signals), model.transform(signals))
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-__all__ = ["ParameterError"]
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+__all__ = ["ParameterError", "did_you_mean"]
 
 
 class ParameterError(ValueError):
@@ -31,3 +34,17 @@ class ParameterError(ValueError):
     def told_as(self, name: str) -> str:
         """The message, the parameter being called ``name``."""
         return f"{name}{self.reason}" if self.reason.startswith(":") else f"{name} {self.reason}"
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """The end of a message on an unknown word: the known one that is most like it, if any is.
+
+    Examples
+    --------
+    >>> did_you_mean("modle", ["model", "cv"])
+    '; did you mean model?'
+    >>> did_you_mean("colour", ["model", "cv"])
+    ''
+    """
+    alike = get_close_matches(word, known, n=1)
+    return f"; did you mean {alike[0]}?" if alike else ""

@@ -197,7 +197,8 @@ def _assemble(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Any:
     # Shapes first: they bind the number of nodes to what the file really holds.
     _check_shapes(kind, arrays, n_nodes)
     for name, other in kind.added.items():
-        arrays.setdefault(name, arrays[other] if other else np.zeros(n_nodes))
+        before = arrays[other] if isinstance(other, str) else np.full(n_nodes, other)
+        arrays.setdefault(name, before)
     names = names_from_json(header.get("names"))
     known = kind.estimator().get_params(deep=False)
     unknown = set(header["parameters"]) - set(known)

@@ -34,7 +34,7 @@ class Kind:
     ``arrays`` gives each one letter per dimension: the same letter is the same size throughout,
     ``N`` the number of nodes.  ``graphs`` are on these nodes; ``numbers`` are of the type given;
     ``tables`` are data frames of numbers, or None.  ``added`` are arrays (N,) that older files do
-    not have, each with the array that takes its place there, or "" for zeros.  ``compared`` if
+    not have, each with the array that takes its place there, or the number.  ``compared`` if
     :func:`heatgraph.learn` may have compared the model with another.
     """
 
@@ -45,7 +45,7 @@ class Kind:
     check: Callable[[Any], None]
     compared: bool = False
     tables: tuple[str, ...] = ()
-    added: Mapping[str, str] = field(default_factory=dict)
+    added: Mapping[str, str | float] = field(default_factory=dict)
 
 
 def _check_learn_heat(model: Any) -> None:
@@ -127,6 +127,7 @@ KINDS = {
             {
                 **GAUSSIAN,
                 "covariance_": "NN",
+                "n_observed_": "N",
                 "second_moment_": "NN",
                 "scales_": "S",
                 "source_variances_": "S",
@@ -136,22 +137,29 @@ KINDS = {
             others={"relaxed_": bool},
             compared=True,
             tables=("selection_", "edge_table_"),
+            added={"n_observed_": 1.0},
         ),
         _kind(
             LearnHeat,
-            {"scales_": "S", "sources_": "MSN", "location_": "N", "node_means_": "N"},
+            {
+                "scales_": "S",
+                "sources_": "MSN",
+                "location_": "N",
+                "node_means_": "N",
+                "n_observed_": "N",
+            },
             ("alpha_", "beta_", "predicting_alpha_", "cut_"),
             _check_learn_heat,
             compared=True,
             tables=("selection_", "stretches_"),
-            added={"location_": "", "node_means_": "location_"},
+            added={"location_": 0.0, "node_means_": "location_", "n_observed_": 1.0},
         ),
         _kind(
             SmoothGraph,
             {"node_means_": "N"},
             ("beta_",),
             _check_smooth_graph,
-            added={"node_means_": ""},
+            added={"node_means_": 0.0},
         ),
         _kind(SpectralTemplates, {"eigenvectors_": "NN"}, ("penalty_", "eps_")),
         _kind(GraphicalLassoGraph, GAUSSIAN, ("alpha_",), added={"node_means_": "location_"}),

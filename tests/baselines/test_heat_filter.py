@@ -98,7 +98,7 @@ RANDOM = np.random.default_rng(1).standard_normal((20, 4))
     ("X", "parameters", "message"),
     [
         (RANDOM, {"lam": -1.0}, "lam must be a finite number >= 0"),
-        (RANDOM, {"cut": "sharp"}, "cut must be one of 'typical'"),
+        (RANDOM, {"cut": "sharp"}, 'cut must be a number >= 0 or one of "typical"'),
         (RANDOM, {"cut": -1.0}, "cut must be a finite number >= 0"),
         (RANDOM, {"tol": 0.0}, "tol must be a finite number > 0"),
         (RANDOM, {"max_iter": 0}, "max_iter must be an integer >= 1"),

@@ -48,8 +48,10 @@ def test_a_reader_gets_a_table_and_the_verdict(run, signals, tmp_path):
     assert any(line.split()[:1] == ["HeatFilter"] for line in done.stdout.splitlines())
     assert "missed" in done.stdout
     assert "predicts best" in done.stdout
+    assert "Open in a browser" not in done.stdout
     again = run("compare", signals, "-o", tmp_path / "out", "--methods", "ggl", "--force")
     assert "LedoitWolf" not in again.stdout
+    assert f"Open in a browser: {(tmp_path / 'out' / 'report.html').as_uri()}" in again.stdout
 
 
 def test_ctrl_c_keeps_what_is_done(run, signals, tmp_path, monkeypatch):

@@ -22,10 +22,13 @@ def test_demo(run, demo_folder):
     assert tuple(summary["scores"]) == EdgeScores._fields
     assert summary["scores"]["f_measure"] > 0.9
     assert summary["new_signals"]["share_located"] > 0.7
-    assert len(summary["files"]) == len(list(out.iterdir())) == 17
+    assert len(summary["files"]) == len(list(out.iterdir())) == 18
     # What it suggests to try works.
     done = run("sources", out, out / "new_signals.csv")
     assert "20 signals on 20 nodes" in done.stderr
+    done = run("impute", out, out / "gaps.csv", "--output", out.parent / "filled.csv", "--json")
+    assert json.loads(done.stdout)["n_filled"] > 20
+    assert json.loads(done.stdout)["predicted"] > 0.3
 
 
 def test_demo_tells_where_to_look(run, demo_folder):

@@ -41,6 +41,18 @@ def test_it_is_said_how_well(run, learned, gappy, tmp_path):
     assert "warning" not in done.stderr
 
 
+def test_a_node_that_learn_never_saw_is_told(run, frame, tmp_path):
+    frame.assign(voss=None).to_csv(tmp_path / "s.csv", index=False)
+    given = ("--alpha", 0.01, "--beta", 0.01, "--scales", "1,3")
+    told = run("learn", tmp_path / "s.csv", "-o", tmp_path / "out", *given).stderr
+    assert "never observed" in told
+    done = run("impute", tmp_path / "out", tmp_path / "s.csv", "-o", tmp_path / "f.csv", "--json")
+    (warning,) = json.loads(done.stdout)["warnings"]
+    assert "filled in without knowledge" in warning
+    assert "['voss']" in warning
+    assert done.stderr.count("voss") == 1
+
+
 def test_an_earlier_result_is_kept(refused, run, learned, gappy, tmp_path):
     out = tmp_path / "full.csv"
     out.write_text("mine")

@@ -366,18 +366,30 @@ class TestCheckpoint:
         given = ("learn", signals, "-o", output, "--checkpoint", checkpoint, "--beta", 0.1)
         monkeypatch.setattr(penalties, "_fit_part", stopped)
         done = run(*given, code=130)
-        assert f"{checkpoint} is kept: the same command goes on from there" in done.stderr
-        assert "nothing was written" not in done.stderr
-        assert not output.exists()
+        assert f"{checkpoint} is kept: the same command with --force goes on" in done.stderr
+        assert load_model(output).status_ == "interrupted"
         first = fitted[:3]
         monkeypatch.setattr(penalties, "_fit_part", fit)
         recalled, recall = [], penalties._recalled
         monkeypatch.setattr(
             penalties, "_recalled", lambda *args: recalled.append(args) or recall(*args)
         )
-        run(*given)
+        run(*given, "--force")
         assert len(recalled) == len(first)  # the folds of the point that was finished
         assert not checkpoint.exists()
+        assert load_model(output).status_ == "converged"
+
+    def test_ctrl_c_before_anything_was_tried_says_so(self, run, signals, tmp_path, monkeypatch):
+        def stopped(*args):
+            raise KeyboardInterrupt
+
+        output = tmp_path / "result"
+        monkeypatch.setattr("heatgraph.selection.choose_parameters._fit_part", stopped)
+        done = run("learn", signals, "-q", "-o", output, "--model", "sparse", code=130)
+        (line,) = done.stderr.splitlines()
+        assert "stopped before there was a graph, and nothing was written" in line
+        assert "--checkpoint" in line
+        assert not output.exists()
 
     def test_of_another_fit_is_refused(self, run, refused, signals, tmp_path, monkeypatch):
         checkpoint = tmp_path / "fit"

@@ -185,11 +185,26 @@ def test_many_nodes_are_left_to_the_gaussian_model(monkeypatch, quick, fits):
         ({"shrinkage": 0.1}, 'pass model="gaussian"'),
         ({"penalty": "l1"}, "penalty is no parameter that both models have"),
         ({"model": "gaussian", "alpha": 0.1}, "alpha is no parameter of HeatCovariance"),
+        ({"modle": "sparse"}, r"modle is no parameter of either model; did you mean model\?"),
+        ({"alhpa": 0.1}, r"alhpa is no parameter of either model; did you mean alpha\?"),
+        ({"colour": "red"}, r"colour is no parameter of either model\.$"),
+        ({"model": "sparse", "n_edge": 3}, r"no parameter of LearnHeat; did you mean n_edges\?"),
     ],
 )
 def test_bad_parameters(options, message):
     with pytest.raises(ValueError, match=message):
         heatgraph.learn(signals_of(6), **options)
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_nodes_in_other_units_are_named(quick, named):
+    X = signals_of(6)
+    names = list(X.columns)
+    mixed = X.assign(**{names[2]: 1e3 * X[names[2]], names[4]: 0.1 * X[names[4]]})
+    most, least = map(repr, (names[2], names[4])) if named else ("2", "4")
+    told = rf"node {most} varies .* times as much as node {least}\..*divide each column"
+    with pytest.warns(UserWarning, match=told):
+        heatgraph.learn(mixed if named else mixed.to_numpy(), model="gaussian")
 
 
 class TestStopped:

@@ -129,12 +129,12 @@ class TestContract:
         [
             ({"shrinkage": 1.0}, "shrinkage"),
             ({"shrinkage": -0.1}, "shrinkage"),
-            ({"shrinkage": "none"}, "shrinkage"),
+            ({"shrinkage": "lots"}, 'shrinkage must be a number >= 0 or "auto", got'),
             ({"penalty": -1.0}, "penalty"),
             ({"n_scales": 0}, "n_scales"),
             ({"tol": 0.0}, "tol"),
             ({"max_iter": 0}, "max_iter"),
-            ({"cut": "best"}, "cut"),
+            ({"cut": "best"}, 'cut must be a number >= 0 or one of "auto", "typical"'),
             ({"n_edges": 99}, "n_edges"),
             ({"candidates": [(0, 99)]}, "candidates"),
             ({"checkpoint": 3}, "checkpoint"),
@@ -339,6 +339,31 @@ class TestGaps:
             model = HeatCovariance(**GIVEN).fit(frame.assign(c=np.nan))
         assert model.graph_.n_nodes == N
         assert np.isfinite(model.covariance_).all()
+        assert model.n_observed_.tolist() == [0.0 if name == "c" else len(frame) for name in NAMES]
+
+    def test_what_is_filled_in_for_a_node_never_observed_is_called_a_guess(self, frame, tmp_path):
+        gappy = frame.assign(c=np.nan)
+        with pytest.warns(UserWarning, match="never observed"):
+            model = HeatCovariance(**GIVEN).fit(gappy)
+        save_model(model, tmp_path / "model.npz")
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            model.impute(frame)  # nothing is filled in
+            model.score_hidden(gappy)  # no such entry is scored
+        for fitted in (model, load_model(tmp_path / "model.npz")):
+            with pytest.warns(UserWarning, match=r"without knowledge.*\['c'\].*Drop their columns"):
+                fitted.impute(gappy)
+
+    def test_a_node_that_a_later_chunk_has_is_known(self, frame):
+        with pytest.warns(UserWarning, match="never observed"):
+            model = HeatCovariance(**GIVEN).fit(frame.assign(c=np.nan))
+        model.partial_fit(frame)
+        assert model.n_observed_.tolist() == [
+            len(frame) * (1 if name == "c" else 2) for name in NAMES
+        ]
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            model.impute(frame.assign(c=np.nan))
 
     def test_a_signal_never_observed_changes_little(self, signals, model):
         Y = np.vstack([signals, np.full(N, np.nan)])
@@ -656,9 +681,10 @@ def test_a_finite_model_or_an_error_that_names_x(seed, n, m, S, kind, share, rho
             if "X" not in str(error):
                 raise
             return
+        filled = model.impute(X)
     for name in STORED:
         assert np.isfinite(getattr(model, name)).all(), name
-    assert np.isfinite(model.impute(X)).all()
+    assert np.isfinite(filled).all()
     assert np.isfinite(model.score(X))
     assert (np.linalg.eigvalsh(model.covariance_) > 0.0).all()
 

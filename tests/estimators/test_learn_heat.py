@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import warnings
+from contextlib import contextmanager
 from copy import copy, deepcopy
 from dataclasses import replace
 from typing import ClassVar
@@ -22,6 +23,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from heatgraph import Graph, LearnHeat
 from heatgraph.datasets import make_graph, make_heat_signals
+from heatgraph.estimators import fitting, progress
 from heatgraph.estimators.input_signals import Intake
 from heatgraph.estimators.learn_heat import _merge_scales
 from heatgraph.metrics import edge_scores
@@ -588,7 +590,9 @@ class TestMerging:
         assert np.array_equal(scale_of, [1, 0])
 
     def test_sources_of_scales_that_met_add_up(self, signals):
-        given = Intake(signals, 2.0, None, signals, node_means=signals.mean(axis=0))
+        given = Intake(
+            signals, 2.0, None, signals, node_means=signals.mean(axis=0), n_observed=np.ones(4)
+        )
         H = np.arange(24.0).reshape(2, 3, 4)
         solution = replace(Solution.start(np.ones(1), np.ones(3)), codes=H.reshape(2, 12))
         sources = given.sources(solution, np.array([1, 0, 1]))
@@ -691,6 +695,51 @@ class TestEdges:
         assert learned.status_ == "interrupted"
         np.testing.assert_array_equal(learned.laplacian_, chosen.laplacian_)
         assert learned.graph_ == learned.weights_.cut(weight=learned.cut_)
+
+    @pytest.mark.parametrize("after", [1, 3, 6])
+    def test_ctrl_c_while_parameters_are_chosen_keeps_the_best_of_them(
+        self, signals, after, monkeypatch
+    ):
+        def tried(done, of):
+            if done == after:
+                raise KeyboardInterrupt
+
+        @contextmanager
+        def bars(tol=None):
+            yield progress.Watch(None, tried)
+
+        monkeypatch.setattr(progress, "progress_bars", bars)
+        learned = LearnHeat(n_scales=1, verbose=1, n_bootstrap=2).fit(signals)
+        assert learned.status_ == "interrupted"
+        tables = [t for t in (learned.selection_, learned.stretches_) if t is not None]
+        assert sum(map(len, tables)) == after
+        best = max(table["log_likelihood"].max() for table in tables)
+        at = [t[(t["alpha"] == learned.alpha_) & (t["beta"] == learned.beta_)] for t in tables]
+        assert max(table["log_likelihood"].max() for table in at) == best
+        assert learned.graph_.n_edges
+        assert learned.graph_.confidence is None
+        assert learned.score(signals) > 0.5
+
+    @pytest.mark.parametrize(("after", "known"), [(0, "is not known"), (2, "share of these")])
+    def test_ctrl_c_in_the_resamples_keeps_those_that_were_made(
+        self, signals, model, after, known, monkeypatch
+    ):
+        made = []
+
+        def refit(*given):
+            if len(made) == after:
+                raise KeyboardInterrupt
+            made.append(real(*given))
+            return made[-1]
+
+        real = fitting.refit
+        monkeypatch.setattr(fitting, "refit", refit)
+        with pytest.warns(UserWarning, match=rf"stopped after {after} of 4 resamples.*{known}"):
+            learned = LearnHeat(**GIVEN, n_bootstrap=4).fit(signals)
+        assert learned.status_ == "interrupted"
+        assert learned.graph_.edges.tolist() == model.graph_.edges.tolist()
+        confidence = learned.graph_.confidence
+        assert confidence is None if not after else set(confidence) <= {0.0, 0.5, 1.0}
 
     def test_confidence(self, signals, model):
         learned = LearnHeat(**GIVEN, n_bootstrap=4).fit(signals)
@@ -843,7 +892,9 @@ class TestMissing:
         with pytest.warns(UserWarning, match=rf"never observed.*{silent}.*keeps these nodes"):
             learned = LearnHeat(**GIVEN).fit(X)
         assert learned.graph_.n_nodes == N
-        assert np.isfinite(np.asarray(learned.impute(X))).all()
+        with pytest.warns(UserWarning, match=rf"without knowledge.*{silent}"):
+            filled = learned.impute(X)
+        assert np.isfinite(np.asarray(filled)).all()
 
     def test_a_signal_without_an_observed_entry_has_no_sources(self, signals):
         X = signals.copy()

@@ -1,12 +1,16 @@
 """What a user sees while a fit runs."""
 
 import io
+import itertools
 import re
+from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
 
-from heatgraph.estimators import progress
+from heatgraph import LearnHeat
+from heatgraph.datasets import make_graph, make_heat_signals
+from heatgraph.estimators import cost, progress
 from heatgraph.estimators.progress import watch_fit
 from heatgraph.solvers.result import Progress
 
@@ -52,3 +56,40 @@ def test_the_share_done_follows_the_residual(residuals, tol, share, terminal, mo
             watch.step(Progress(1, 100, 1.0, 3, residual))
     done = shown[-1]
     assert done["completed"] / done["total"] == pytest.approx(share, abs=1e-3)
+
+
+GIVEN = {"alpha": 0.05, "beta": 0.05, "max_iter": 1}
+
+
+@pytest.mark.filterwarnings("ignore:LearnHeat")
+class TestHowLong:
+    @pytest.fixture
+    def told(self, terminal, monkeypatch):
+        """What a fit of 30 signals tells where a step takes so many seconds."""
+        X, _ = make_heat_signals(make_graph("er", 6, random_state=0), [2.0], 30, random_state=0)
+
+        def fit(step, **settings):
+            clock = itertools.count(0.0, step)
+            ticking = SimpleNamespace(perf_counter=lambda: next(clock))
+            monkeypatch.setattr(cost, "time", ticking)
+            terminal.truncate(0)
+            LearnHeat(n_scales=1, verbose=1, **settings).fit(X)
+            found = re.findall(r"on 6 nodes take LearnHeat about (.*)\.", terminal.getvalue())
+            assert len(found) <= 1
+            return found[0].strip() if found else None
+
+        return fit
+
+    def test_nothing_is_said_of_a_short_fit(self, told):
+        assert told(0.01, **GIVEN) is None
+
+    def test_one_line_before_a_long_one(self, told):
+        assert told(0.25, **GIVEN) == "30 s"
+        assert told(0.25, **GIVEN, n_bootstrap=9) == "5 min"
+        assert told(0.25, **GIVEN, n_jobs=2) == "30 s or less"
+        assert told(10.0) == "3 h"
+
+    def test_nothing_where_some_of_it_is_done(self, told, tmp_path):
+        kept = {**GIVEN, "checkpoint": tmp_path / "fit"}
+        assert told(0.25, **kept) == "30 s"
+        assert told(0.25, **kept) is None

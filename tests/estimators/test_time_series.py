@@ -16,6 +16,7 @@ from heatgraph import (
     time_series,
 )
 from heatgraph.datasets import make_graph, make_heat_signals
+from heatgraph.estimators.time_series import with_epochs
 from heatgraph.metrics import edge_scores
 
 QUICK = {"shrinkage": 0.01, "penalty": 0.0}
@@ -158,3 +159,26 @@ def test_sliding_graphs_follow_a_change(two_graphs):
 def test_bad_windows_are_named(options, message):
     with pytest.raises(ValueError, match=message):
         sliding_graphs(np.zeros((30, 4)), **options)
+
+
+def test_rows_of_a_table_have_the_past_of_their_own_group():
+    frame = pd.DataFrame({"a": np.arange(6.0), "b": 10.0 + np.arange(6.0)})
+    groups = ["x", "y", "x", "y", "x", "y"]
+    signals, left = with_epochs(frame, groups, 1)
+    assert left.tolist() == ["x", "x", "y", "y"]
+    assert signals["a"].tolist() == [2.0, 4.0, 3.0, 5.0]
+    assert signals["a (t-1)"].tolist() == [0.0, 2.0, 1.0, 3.0]
+    with pytest.raises(ValueError, match=r"one label per signal, \(6,\)"):
+        with_epochs(frame, groups[:5], 1)
+    with pytest.raises(
+        ValueError, match="lag 3 needs more than 3 signals of each group, which x lacks"
+    ):
+        with_epochs(frame, groups, 3)
+
+
+def test_groups_of_epochs_lose_the_rows_without_a_past(epochs):
+    E, T, _ = epochs.shape
+    given = np.arange(E * T)
+    signals, left = with_epochs(epochs, given, 2)
+    assert len(left) == len(signals)
+    assert left.tolist() == given.reshape(E, T)[:, 2:].ravel().tolist()

@@ -112,6 +112,21 @@ def test_a_cut_below_all_weights_is_drawn_at_their_end(open_page, make_model, tm
     opened.check_quiet(path)
 
 
+@pytest.mark.parametrize(
+    ("values", "low", "high"),
+    [([280.0, 285.0, 290.0, 281.0], 280.0, 290.0), ([0.5, 3.0, 2.0, 1.0], 0.0, 3.0)],
+    ids=["kelvins", "heat"],
+)
+def test_colours_span_what_the_signal_spans(open_page, tmp_path, values, low, high):
+    graph = Graph([(0, 1), (1, 2), (2, 3)], [0.01, 0.5, 1.0])
+    path = tmp_path / "report.html"
+    write_report(graph, path, np.array([values]))
+    opened = open_page(path)
+    ends = "(m => [m.low, m.high])(Bokeh.documents.at(-1).get_model_by_name('colours'))"
+    assert opened.page.evaluate(ends) == [low, high]
+    opened.check_quiet(path)
+
+
 def test_the_demo_stands_on_its_coordinates(open_page, demo_page):
     nodes = open_page(demo_page).data("nodes")
     assert nodes["name"] == TOWNS

@@ -19,6 +19,7 @@ from heatgraph.estimators.validation import (
     Names,
     check_complete,
     check_number,
+    check_number_or,
     check_signals,
     node_names,
     resolve_candidates,
@@ -209,9 +210,5 @@ def check_limits(estimator: Any) -> dict[str, Any]:
 
 def number_or_auto(name: str, value: Any, *, strict: bool = True) -> float | None:
     """``value`` as a number, None for "auto"."""
-    if not isinstance(value, str):
-        return check_number(name, value, strict=strict)
-    if value != "auto":
-        bound = "> 0" if strict else ">= 0"
-        raise ValueError(f'{name} must be a number {bound} or "auto", got {value!r}.')
-    return None
+    given = check_number_or(name, value, ("auto",), strict=strict)
+    return None if isinstance(given, str) else given

@@ -11,7 +11,7 @@ from scipy.optimize import minimize_scalar
 from heatgraph.baselines.base import FitInput, GraphMethod, check_limits
 from heatgraph.baselines.precision_solver import PrecisionFit, fit_precision, penalised_moment
 from heatgraph.estimators.hidden import PrecisionMixin
-from heatgraph.estimators.validation import check_choice, check_number, over_square, per_square
+from heatgraph.estimators.validation import check_number, check_number_or, over_square, per_square
 from heatgraph.selection.cut import CUTS
 from heatgraph.solvers.result import Monitor
 
@@ -126,10 +126,7 @@ class HeatFilter(PrecisionMixin, GraphMethod):
 
     def _learn(self, given: FitInput, monitor: Monitor | None) -> PrecisionFit:
         lam = check_number("lam", self.lam)
-        if isinstance(self.cut, str):
-            check_choice("cut", self.cut, tuple(CUTS))
-        else:
-            check_number("cut", self.cut)
+        check_number_or("cut", self.cut, tuple(CUTS))
         limits = check_limits(self)
         X, unit = given.around_means()
         S = X.T @ X / len(X)

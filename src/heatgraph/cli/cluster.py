@@ -32,6 +32,7 @@ class ClusterTable:
     labels: None = None
     values: None = None
     coordinates: None = None
+    groups: None = None
     warnings: tuple[str, ...] = ()
 
     @property

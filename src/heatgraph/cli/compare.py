@@ -3,26 +3,32 @@
 from __future__ import annotations
 
 import json as json_module
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 import pandas as pd
 import typer
+from sklearn.base import clone
 
 from heatgraph.cli.console import INTERRUPTED, Output, columns
-from heatgraph.cli.options import ForceFlag, TableOptions, with_shared_options
+from heatgraph.cli.options import FitOptions, ForceFlag, TableOptions, with_shared_options
 from heatgraph.cli.report import read_coordinates
-from heatgraph.cli.result_folder import REPORT, listed, page_written, result_folder
+from heatgraph.cli.result_folder import REPORT, address_of, listed, page_written, result_folder
 from heatgraph.cli.tables import SignalTable, read_pairs, read_signals
 from heatgraph.comparison import Comparison
 from heatgraph.comparison import compare as compare_methods
 from heatgraph.comparison.methods import METHODS, chosen_methods
 from heatgraph.estimators.validation import check_number
 from heatgraph.graph import Graph
+from heatgraph.kernels.spectral import kernel_of
 from heatgraph.report.node_positions import place
 
 __all__ = ["compare"]
+
+FOLDS = 3  # unless given
+HEAT = ("HeatCovariance", "LearnHeat")  # the methods that have a kernel
 
 
 @with_shared_options
@@ -40,7 +46,6 @@ def compare(
             "with --truth all."
         ),
     ] = None,
-    cv: Annotated[int, typer.Option(help="Number of folds.")] = 3,
     seed: Annotated[int, typer.Option(help="Seed of the hidden entries.")] = 0,
     jobs: Annotated[int | None, typer.Option(help="Fits at the same time; -1 for all.")] = None,
     coordinates: Annotated[
@@ -50,6 +55,7 @@ def compare(
         bool, typer.Option(help="Write report.html, a page to look at the comparison in.")
     ] = True,
     *,
+    held_out: FitOptions,
     options: TableOptions,
     force: ForceFlag = False,
     out: Output,
@@ -64,14 +70,23 @@ def compare(
         if jobs == 0:
             raise ValueError("--jobs must be a number of fits, or -1 for all, got 0")
         chosen = None if methods is None else [name.strip() for name in methods.split(",")]
-        chosen_methods(chosen, truth is not None)
+        estimators = _with_kernel(chosen_methods(chosen, truth is not None), held_out.kernel)
+        cv = FOLDS if held_out.cv is None else held_out.cv
         check_number("cv", cv, minimum=2, integer=True)
-        table = read_signals(signals, options)
+        table = read_signals(signals, replace(options, groups=held_out.groups))
+        table = table.with_past(held_out.lags)
         known = None if truth is None else _known_graph(truth, table)
         out.note("; ".join(table.notes) + ".")
         with result_folder(output, force) as folder:
             found = compare_methods(
-                table.frame, chosen, known, cv, seed, jobs, int(out.shows_progress)
+                table.frame,
+                estimators,
+                known,
+                cv,
+                seed,
+                jobs,
+                int(out.shows_progress),
+                table.groups,
             )
             places = None if coordinates is None else read_coordinates(coordinates)
             _write(folder, found, places)
@@ -82,10 +97,25 @@ def compare(
         summary: dict[str, Any] = {"command": "compare", "signals_file": str(signals)}
         summary |= {**json_module.loads(found.to_json()), "files": files}
         out.show(
-            summary, [_rows(found), *_endings(found), found.verdict, f"Results are in {output}"]
+            summary,
+            [
+                *(_rows(found), *_endings(found), found.verdict, f"Results are in {output}"),
+                *address_of(output),
+            ],
         )
     if found.interrupted:
         raise typer.Exit(INTERRUPTED)
+
+
+def _with_kernel(estimators: dict[str, Any], kernel: str | None) -> dict[str, Any]:
+    """The models of heat with another kernel, the other methods as they are."""
+    if kernel is None:
+        return estimators
+    kernel_of(kernel)
+    return {
+        name: clone(model).set_params(kernel=kernel) if name in HEAT else model
+        for name, model in estimators.items()
+    }
 
 
 def _write(folder: Path, found: Comparison, coordinates: pd.DataFrame | None) -> None:

@@ -19,6 +19,7 @@ from heatgraph.cli.options import ForceFlag, with_shared_options
 from heatgraph.cli.result_folder import (
     DPI,
     REPORT,
+    address_of,
     draw,
     listed,
     result_folder,
@@ -63,6 +64,7 @@ SCALES = (1.0, 3.0)
 N_SIGNALS, N_NEW = 200, 20
 N_SOURCES = 2
 NOISE = 0.005
+GAPS = 0.2  # share of the values of gaps.csv that are empty
 SEED = 7
 TITLE = "Twenty towns: the graph learned from 200 days of heat"
 
@@ -135,6 +137,9 @@ def write_tables(folder: Path, example: Example) -> None:
     new = pd.DataFrame(example.new_signals, columns=TOWNS)
     new.insert(0, "day", [f"day {N_SIGNALS + k + 1}" for k in range(N_NEW)])
     new.to_csv(folder / "new_signals.csv", index=False)
+    unseen = np.random.default_rng(0).random(example.new_signals.shape) < GAPS
+    new[TOWNS] = new[TOWNS].mask(unseen)
+    new.to_csv(folder / "gaps.csv", index=False)
     example.graph.save(folder / "true_edges.csv")
 
 
@@ -204,5 +209,6 @@ def tour(output: Path) -> Sequence[Any]:
         columns([f"look at, in {output}", ""], rows),
         f"Try: heatgraph learn {output / 'signals.csv'} --output another-folder",
         f"     heatgraph sources {output} {output / 'new_signals.csv'}",
-        *([f"Open in a browser: {page.resolve().as_uri()}"] if page.exists() else []),
+        f"     heatgraph impute {output} {output / 'gaps.csv'} --output filled.csv",
+        *address_of(output),
     ]

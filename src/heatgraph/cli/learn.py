@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,10 +16,17 @@ from numpy.typing import NDArray
 
 from heatgraph.cli.cluster import ClusterTable, asks_for_cluster, cluster, need_dask, read_parts
 from heatgraph.cli.console import INTERRUPTED, Output, counted
-from heatgraph.cli.options import Coordinates, ForceFlag, TableOptions, with_shared_options
+from heatgraph.cli.options import (
+    Coordinates,
+    FitOptions,
+    ForceFlag,
+    TableOptions,
+    with_shared_options,
+)
 from heatgraph.cli.report import read_coordinates
 from heatgraph.cli.result_folder import (
     REPORT,
+    address_of,
     edge_table,
     listed,
     result_folder,
@@ -150,6 +158,7 @@ def learn(
         bool, typer.Option(help="Write report.html, a page to look at the result in.")
     ] = True,
     *,
+    held_out: FitOptions,
     options: TableOptions,
     force: ForceFlag = False,
     out: Output,
@@ -186,11 +195,18 @@ def learn(
                 "max_iter": max_iter,
                 "tol": tol,
                 "random_state": seed,
+                "cv": held_out.cv,
+                "groups": held_out.groups,
+                "kernel": held_out.kernel,
             },
         )
+        lags = held_out.lags
+        if lags and coordinates is not None:
+            raise ValueError("--lag makes nodes that --coordinates has no place for: give one")
+        options = replace(options, groups=held_out.groups)
         with (
             result_folder(output, force) as folder,
-            signals_of(signals, options, scheduler, jobs, method, out) as table,
+            signals_of(signals, options, lags, scheduler, jobs, method, out) as table,
         ):
             out.note("; ".join([*table.notes, *task.notes]) + ".")
             for doubt in table.warnings:
@@ -227,6 +243,7 @@ def learn(
 def signals_of(
     paths: list[Path],
     options: TableOptions,
+    lags: tuple[int, ...],
     scheduler: str | None,
     jobs: int | None,
     method: str,
@@ -234,8 +251,10 @@ def signals_of(
 ) -> Iterator[SignalTable | ClusterTable]:
     """The signals, read here, or with the workers of a cluster for the time of the block."""
     if not asks_for_cluster(paths, scheduler):
-        yield read_signals(paths[0], options)
+        yield read_signals(paths[0], options).with_past(lags)
         return
+    if lags or options.groups is not None:
+        raise ValueError("--groups and --lag need signals in a single file, read as a whole")
     if method != "heat":
         raise ValueError(f"--method {method} needs its signals in a single file, read as a whole")
     need_dask()
@@ -247,7 +266,7 @@ def signals_of(
 def fit(task: Task, table: SignalTable | ClusterTable, out: Output) -> Any:
     """Fit with a bar; Ctrl-C ends it with the best so far."""
     with out.warnings_told():
-        fitted = task.fit(table.frame, int(out.shows_progress))
+        fitted = task.fit(table.frame, int(out.shows_progress), table.groups)
     fitted.verbose = 0
     return fitted
 
@@ -402,8 +421,7 @@ def where(output: Path, table: SignalTable | ClusterTable) -> list[str]:
         "If the graph looks wrong: heatgraph compare shows how other methods do on the same "
         "signals, and --n-edges or --cut keep more or fewer edges."
     )
-    page = output / REPORT
-    return [*lines, f"Open in a browser: {page.resolve().as_uri()}"] if page.exists() else lines
+    return [*lines, *address_of(output)]
 
 
 def _checked_places(

@@ -11,8 +11,11 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
+from heatgraph.kernels.spectral import KERNELS
+
 __all__ = [
     "Coordinates",
+    "FitOptions",
     "ForceFlag",
     "ModelFile",
     "TableOptions",
@@ -47,7 +50,8 @@ class TableOptions:
     """How the user wants a table read; None leaves it to the content.
 
     ``index_column`` are names, or ("none",); ``missing`` are values that stand for a gap, or
-    ("none",); ``nodes`` are the columns that a model knows.
+    ("none",); ``nodes`` are the columns that a model knows, ``groups`` is the one that says which
+    signals belong together.
     """
 
     index_column: Annotated[
@@ -74,6 +78,44 @@ class TableOptions:
         ),
     ] = None
     nodes: tuple[str, ...] | None = None
+    groups: str | None = None
+
+
+@dataclass(frozen=True)
+class FitOptions:
+    """What signals are to each other, and how heat is taken to spread."""
+
+    cv: Annotated[
+        int | None,
+        typer.Option(help="Number of folds of signals that are held out in turn; 3 unless given."),
+    ] = None
+    groups: Annotated[
+        str | None,
+        typer.Option(
+            help="Column that says which signals belong together, such as the subject: these are "
+            "held out together."
+        ),
+    ] = None
+    lag: Annotated[
+        str | None,
+        typer.Option(
+            help="Put the values of so many signals before beside the present ones: 1, or 1,2. "
+            "With --groups, of the same group."
+        ),
+    ] = None
+    kernel: Annotated[
+        str | None, typer.Option(help=f"How heat spreads: {', '.join(KERNELS)}; heat by default.")
+    ] = None
+
+    @property
+    def lags(self) -> tuple[int, ...]:
+        """The steps back that ``lag`` names."""
+        parts = () if self.lag is None else self.lag.split(",")
+        if not all(part.strip().isdecimal() and int(part) > 0 for part in parts):
+            raise ValueError(
+                f"--lag must be a number of steps, or several such as 1,2; got {self.lag!r}"
+            )
+        return tuple(map(int, parts))
 
 
 def with_shared_options(command: Callable[..., None]) -> Callable[..., None]:

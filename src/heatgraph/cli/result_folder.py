@@ -33,6 +33,7 @@ from heatgraph.report import write_report
 from heatgraph.storage import save_model
 
 __all__ = [
+    "address_of",
     "model_path",
     "page_written",
     "parents_made",
@@ -51,7 +52,9 @@ OURS = (
     "comparison.json",
     "comparison.png",
     "convergence.png",
+    "directed.csv",
     "edges.csv",
+    "gaps.csv",
     "graph.graphml",
     "graph.png",
     "graphs.csv",
@@ -114,6 +117,8 @@ def write_fit(
     save_model(model, folder / MODEL)
     model.graph_.save(folder / "edges.csv")
     model.graph_.save(folder / "graph.graphml")
+    if isinstance(table, SignalTable) and table.series is not None:
+        table.series.directed(model.graph_).save(folder / "directed.csv")
     if hasattr(model, "sources_") and isinstance(table, SignalTable):
         write_sources(folder / "sources.csv", source_rows(model, model.sources_, table))
     draw(
@@ -283,6 +288,12 @@ def edge_table(edges: list[dict[str, Any]]) -> Any:
     ]
     more = ["confidence "] if edges and "confidence" in edges[0] else []
     return columns(["strongest edges", "", "weight ", *more], rows)
+
+
+def address_of(output: Path) -> list[str]:
+    """The line with the address of the page in a folder of results, if there is one."""
+    page = output / REPORT
+    return [f"Open in a browser: {page.resolve().as_uri()}"] if page.exists() else []
 
 
 def listed(folder: Path, shown: Path) -> list[str]:

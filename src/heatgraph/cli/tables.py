@@ -36,6 +36,7 @@ from heatgraph.cli.table_layout import (
     coordinate_pair,
     layout_of,
 )
+from heatgraph.estimators.time_series import TimeSeries, with_past
 from heatgraph.files import read_array
 from heatgraph.graph.storage import NOT_XML
 
@@ -50,7 +51,8 @@ class SignalTable:
 
     ``notes`` say what was decided on the way, ``warnings`` what may be wrong with the values.
     ``order`` are the places of the nodes in the table that is the ``origin``, if others.
-    ``coordinates`` has one row per node, where the table has them.
+    ``coordinates`` has one row per node, where the table has them.  ``groups`` says which signals
+    belong together; ``series`` if the values of earlier signals are beside the present ones.
     """
 
     values: NDArray[np.float64]
@@ -61,6 +63,8 @@ class SignalTable:
     order: tuple[int, ...] | None = None
     warnings: tuple[str, ...] = ()
     coordinates: pd.DataFrame | None = None
+    groups: tuple[str, ...] | None = None
+    series: TimeSeries | None = None
 
     @property
     def frame(self) -> pd.DataFrame | NDArray[np.float64]:
@@ -75,6 +79,31 @@ class SignalTable:
 
     def label(self, signal: int) -> str:
         return str(signal) if self.labels is None else self.labels[signal]
+
+    def with_past(self, lags: Sequence[int]) -> SignalTable:
+        """The values of so many signals before, of the same group, beside the present ones."""
+        if not lags:
+            return self
+        groups = self.groups or ("",) * len(self.values)
+        series, rows = with_past(self.frame, groups, lags)
+
+        def some(texts: tuple[str, ...] | None) -> tuple[str, ...] | None:
+            return None if texts is None else tuple(texts[k] for k in rows)
+
+        steps = ", ".join(map(str, series.lags[1:]))
+        return replace(
+            self,
+            values=np.asarray(series.signals, dtype=np.float64),
+            names=None if self.names is None else tuple(series.signals.columns),
+            labels=some(self.labels),
+            notes=(
+                *self.notes,
+                f"beside each are the values of lag {steps}, as nodes of their own",
+            ),
+            coordinates=None,
+            groups=some(self.groups),
+            series=series,
+        )
 
     def give_back(self, path: Path, values: NDArray[np.float64]) -> None:
         """Write other values of these signals (n_signals, n_nodes) as the table they came from."""
@@ -97,6 +126,7 @@ class _Raw:
     frame: pd.DataFrame | None = None
     index: Any = None
     origin: Origin = field(default_factory=Origin)
+    groups: tuple[str, ...] | None = None
 
 
 def read_signals(path: Path, options: TableOptions) -> SignalTable:
@@ -109,6 +139,8 @@ def read_signals(path: Path, options: TableOptions) -> SignalTable:
             f"{path}: signals are read from {', '.join(readers)}, not from {suffix or 'no suffix'}"
         )
     raw = readers[suffix](path, options)
+    if options.groups is not None:
+        raw = _without_groups(path, raw, options)
     return _check(path, _settle(path, raw, options), options)
 
 
@@ -238,6 +270,43 @@ def _read_npy(path: Path, options: TableOptions) -> _Raw:
     return _Raw(columns, lambda k: f"row {k + 1}")
 
 
+def _without_groups(path: Path, raw: _Raw, options: TableOptions) -> _Raw:
+    """The table without the column that says which signals belong together."""
+    if options.transpose:
+        raise ValueError("--groups names a column, and with --transpose the columns are signals")
+    columns = raw.columns
+    k = _column(path, columns, options.groups or "", "--groups")
+    rest = [other for other in range(len(columns)) if other != k]
+    values = list(columns.text[k])
+    if not all(values):
+        raise ValueError(f"{path}, {raw.line(values.index(''))}: --groups: the cell is empty")
+    return replace(
+        raw,
+        columns=Columns(
+            tuple((columns.names or ())[other] for other in rest),
+            [columns.text[other] for other in rest],
+            [columns.values[other] for other in rest],
+            [columns.text_at[other] for other in rest],
+            columns.first_is_index and k != 0,
+        ),
+        notes=[*raw.notes, f"{columns.shown(k)} has {counted(len(set(values)), 'group')}"],
+        frame=None if raw.frame is None else raw.frame.iloc[:, rest],
+        index=raw.index if k else None,
+        groups=tuple(values),
+    )
+
+
+def _column(path: Path, columns: Columns, name: str, option: str) -> int:
+    """Where a column is that an option names."""
+    names = columns.names
+    if names is None or name not in names:
+        raise ValueError(
+            f"{path} has no column {name!r} for {option}; "
+            + ("its columns have no names" if names is None else f"it has {_some(names)}")
+        )
+    return names.index(name)
+
+
 def _settle(path: Path, raw: _Raw, options: TableOptions) -> SignalTable:
     """Take the labels apart from the values, and turn the table if its rows are nodes."""
     columns = raw.columns
@@ -253,7 +322,8 @@ def _settle(path: Path, raw: _Raw, options: TableOptions) -> SignalTable:
     origin = _origin(raw, layout, across, bool(options.transpose))
     notes = (*raw.notes, *layout.notes)
     if not options.transpose:
-        return _without_coordinates(SignalTable(values, across, down, notes, origin))
+        table = SignalTable(values, across, down, notes, origin, groups=raw.groups)
+        return _without_coordinates(table)
     places = None
     if layout.coordinates is not None and down is not None:
         axes = [(columns.names or ())[k] for k in layout.coordinates]
@@ -275,6 +345,7 @@ def _without_coordinates(table: SignalTable) -> SignalTable:
         notes=(*table.notes, f"the rows {axes[0]!r} and {axes[1]!r} are coordinates, not signals"),
         origin=table.origin.with_rows(signals),
         coordinates=_places(table.names, axes, [table.values[k] for k in rows]),
+        groups=None if table.groups is None else tuple(table.groups[k] for k in signals),
     )
 
 
@@ -296,14 +367,7 @@ def _layout(path: Path, raw: _Raw, options: TableOptions) -> Layout:
         return layout
     if tuple(given) == ("none",):
         return Layout()
-    names = columns.names
-    absent = [name for name in given if names is None or name not in names]
-    if absent:
-        raise ValueError(
-            f"{path} has no column {absent[0]!r} for --index-column; "
-            + ("its columns have no names" if names is None else f"it has {_some(names)}")
-        )
-    return Layout(tuple(sorted((names or ()).index(name) for name in given)))
+    return Layout(tuple(sorted(_column(path, columns, name, "--index-column") for name in given)))
 
 
 def _row_labels(columns: Columns, labels: Sequence[int]) -> tuple[str, ...] | None:

@@ -46,17 +46,21 @@ METHODS: dict[str, tuple[type[Any], ...]] = {
     "polytope": (DiffusionPolytope,),
 }
 TAKE_GAPS = ("heat", "laplacian", "lake")  # methods for which an empty cell was not observed
-FOLDS = 3  # by which the models of heat are compared, as heatgraph.learn does
+FOLDS = 3  # by which the models of heat are compared unless given, as heatgraph.learn does
 
 
 @dataclass(frozen=True)
 class Task:
-    """A method, for heat the model, and the parameters that were given; ``notes`` are for users."""
+    """A method, for heat the model, and the parameters that were given; ``notes`` are for users.
+
+    ``cv`` is the number of folds, where it was given.
+    """
 
     method: str
     model: str | None
     parameters: Mapping[str, Any]
     notes: tuple[str, ...] = ()
+    cv: int | None = None
 
     def with_candidates(self, candidates: Any) -> Task:
         """The same with the pairs that may be edges, where any were given."""
@@ -70,12 +74,13 @@ class Task:
         path = self.parameters.get("checkpoint")
         if path is None:
             return []
-        return stage_files(path, FOLDS) if self.model == "auto" else [path]
+        return stage_files(path, self.cv or FOLDS) if self.model == "auto" else [path]
 
-    def fit(self, X: Any, verbose: int) -> Any:
+    def fit(self, X: Any, verbose: int, groups: Any = None) -> Any:
         """The fitted model."""
         if self.model is not None:
-            return choose_model(X, self.model, FOLDS, {**self.parameters, "verbose": verbose})
+            given = {**self.parameters, "verbose": verbose}
+            return choose_model(X, self.model, self.cv, given, groups)
         return METHODS[self.method][0](**self.parameters, verbose=verbose).fit(X)
 
 
@@ -85,7 +90,8 @@ def asked(method: str, model: str | None, options: Mapping[str, Any]) -> Task:
         raise ValueError(f"--method must be one of {', '.join(METHODS)}; got {method!r}")
     given = {key: value for key, value in options.items() if value is not None}
     if method == "heat":
-        return _asked_of_heat(model, given)
+        cv, _ = given.pop("cv", None), given.pop("groups", None)
+        return replace(_asked_of_heat(model, given), cv=cv)
     if "scales" in given:
         given.pop("n_scales", None)  # their number, which was not asked for
     if model is not None:

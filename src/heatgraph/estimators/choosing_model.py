@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,10 @@ from sklearn.base import clone
 from sklearn.utils import _safe_indexing
 
 from heatgraph.distributed.from_dask import as_array, is_dask
+from heatgraph.errors import did_you_mean
 from heatgraph.estimators.comparison import ESTIMATOR_OF, ModelComparison
 from heatgraph.estimators.heat_covariance import HeatCovariance
-from heatgraph.estimators.hidden import hidden_errors, which_hidden
+from heatgraph.estimators.hidden import counts_of, hidden_errors, which_hidden
 from heatgraph.estimators.large_covariance import LARGE
 from heatgraph.estimators.learn_heat import LearnHeat
 from heatgraph.estimators.no_graph import ShrunkCovariance
@@ -34,6 +36,7 @@ from heatgraph.estimators.validation import (
     unit_of,
 )
 from heatgraph.selection.folds import Split, make_folds
+from heatgraph.solvers.driver import attempt
 from heatgraph.solvers.result import Status
 
 __all__ = ["MODELS", "SHARED", "choose_model", "estimator_of", "learn", "stage_files"]
@@ -43,11 +46,14 @@ Array = NDArray[np.float64]
 MODELS: dict[str, type[Any]] = {"gaussian": HeatCovariance, "sparse": LearnHeat}
 # What both models understand; the penalty of one is not that of the other.
 SHARED = (
-    *("n_scales", "fit_intercept", "candidates", "n_edges", "cut", "checkpoint"),
+    *("n_scales", "fit_intercept", "candidates", "n_edges", "cut", "checkpoint", "kernel"),
     *("n_jobs", "max_iter", "tol", "solver", "random_state", "verbose"),
 )
+OWN = ("model", "cv", "groups", "lag")  # parameters of learn itself
 FEWEST = 6  # signals: with fewer, a fold has too few to compare by
 HOPELESS = 3.0  # standard errors by which a model is worse that need not be fitted on more folds
+UNLIKE = 100.0  # times the spread of another node: the two may be in different units
+FEWEST_VALUES = 10  # of a node, for its spread to be known
 SAMPLE = 2000  # consecutive signals of a Dask collection that the models are compared on
 
 
@@ -55,7 +61,7 @@ def learn(
     X: Any,
     *,
     model: str = "auto",
-    cv: Any = 3,
+    cv: Any = None,
     groups: Any = None,
     lag: Any = 0,
     random_state: int | None = None,
@@ -81,9 +87,10 @@ def learn(
         :func:`time_series`.
     model : {"auto", "sparse", "gaussian"}
         "sparse" or "gaussian" fits that model, without a comparison.
-    cv : int or splitter
-        Number of folds, contiguous and with a gap where consecutive signals are correlated; or a
-        splitter of scikit-learn.
+    cv : int or splitter, optional
+        Number of folds, 3 unless given, contiguous and with a gap where consecutive signals are
+        correlated; or a splitter of scikit-learn.  By these the models are compared; where one
+        model is fitted without a comparison, by these its parameters are chosen.
     groups : array-like (n_signals,), optional
         Signals of one group are held out together; epochs are groups unless others are given.
     lag : int or sequence of int
@@ -96,8 +103,8 @@ def learn(
         1 shows progress bars, and one line that says which model was kept.
     **parameters
         Further parameters of the model; with "auto" those that both have: ``n_scales``,
-        ``fit_intercept`` (True unless given), ``candidates``, ``n_edges``, ``cut``, ``max_iter``,
-        ``tol`` and ``checkpoint``, to whose name every fit adds an ending of its own.
+        ``fit_intercept`` (True unless given), ``candidates``, ``n_edges``, ``cut``, ``kernel``,
+        ``max_iter``, ``tol`` and ``checkpoint``, to whose name every fit adds an ending of its own.
 
     Returns
     -------
@@ -128,17 +135,21 @@ def choose_model(
 ) -> Any:
     """:func:`learn`, without a word."""
     check_choice("model", model, ("auto", *MODELS))
-    if not hasattr(cv, "get_n_splits"):
+    if cv is not None and not hasattr(cv, "get_n_splits"):
         check_number("cv", cv, minimum=2, integer=True)
     if model == "auto":
         foreign = sorted(set(parameters) - set(SHARED))
         if foreign:
             owners = [name for name, kind in MODELS.items() if foreign[0] in kind().get_params()]
+            if not owners:
+                raise _unknown(foreign[0], "either model", MODELS)
             which = f'; pass model="{owners[0]}"' if len(owners) == 1 else ""
             raise ValueError(f"{foreign[0]} is no parameter that both models have{which}.")
         model = _only_model(X)
+    _warn_of_units(X, MODELS["gaussian" if model == "auto" else model]())
     if model != "auto":
-        return estimator_of(model, X, parameters).fit(X, groups=groups)
+        given = parameters if cv is None else {**parameters, "cv": cv}
+        return estimator_of(model, X, given).fit(X, groups=groups)
     return _Comparing(X, cv, groups, parameters).run()
 
 
@@ -148,7 +159,7 @@ def estimator_of(model: str, X: Any, parameters: dict[str, Any]) -> Any:
     known = MODELS[model]().get_params()
     unknown = sorted(set(parameters) - set(known))
     if unknown:
-        raise ValueError(f"{unknown[0]} is no parameter of {ESTIMATOR_OF[model]}.")
+        raise _unknown(unknown[0], ESTIMATOR_OF[model], [model])
     if "fit_intercept" in parameters:
         return MODELS[model](**parameters)
     level = M > 1
@@ -164,6 +175,14 @@ def estimator_of(model: str, X: Any, parameters: dict[str, Any]) -> Any:
             )
         level &= solver == "dense" or (solver == "auto" and N < MANY_NODES)
     return MODELS[model](fit_intercept=level, **parameters)
+
+
+def _unknown(name: str, whose: str, models: Iterable[str]) -> ValueError:
+    """An error on a parameter that nobody has, with the one that may have been meant."""
+    known = {key for model in models for key in MODELS[model]().get_params()}
+    return ValueError(
+        f"{name} is no parameter of {whose}{did_you_mean(name, sorted(known | set(OWN))) or '.'}"
+    )
 
 
 def stage_files(checkpoint: str | os.PathLike[str], cv: int = 3) -> list[Path]:
@@ -211,6 +230,32 @@ def _only_model(X: Any) -> str:
     return "auto"
 
 
+def _warn_of_units(X: Any, estimator: Any) -> None:
+    """Warn of nodes that vary so much more than others that their units may differ.
+
+    One variance of heat and one of noise stand for all nodes: in mixed units hidden values are
+    predicted worse, the more the units differ.
+    """
+    if is_dask(X):
+        return
+    names = node_names(X)
+    rows = check_signals(estimator, X, reset=True)
+    known = np.flatnonzero(counts_of(rows) >= FEWEST_VALUES)
+    spread = np.nanstd(rows[:, known] / unit_of(rows), axis=0)
+    known, spread = known[spread > 0.0], spread[spread > 0.0]
+    if known.size < 2 or spread.max() <= UNLIKE * spread.min():
+        return
+    most, least = (
+        k if names is None else repr(names[k])
+        for k in (known[spread.argmax()], known[spread.argmin()])
+    )
+    _say(
+        f"node {most} varies {spread.max() / spread.min():.2g} times as much as node {least}. Both "
+        "models take all nodes to be in the same unit: if theirs differ, divide each column by its "
+        "standard deviation."
+    )
+
+
 def _first_signals(X: Any) -> Array:
     return np.asarray(as_array(X)[:SAMPLE].compute(), dtype=np.float64)
 
@@ -255,9 +300,8 @@ class _Comparing:
         return self._sparse(comparison, fallback)
 
     def _sparse(self, comparison: ModelComparison, fallback: Any) -> Any:
-        try:
-            better = self._whole("sparse")
-        except KeyboardInterrupt:
+        better = attempt(partial(self._whole, "sparse"))
+        if better is None or (better.status_ is Status.INTERRUPTED and not better.n_iter_):
             _say(
                 "stopped before the sparse model, which misses less, was learned from all "
                 "signals; this is the Gaussian one."

@@ -25,7 +25,7 @@ from heatgraph.solvers.result import Monitor, Solution, Status
 from heatgraph.solvers.signal_model import engine_of
 from heatgraph.solvers.threads import bounded_blas
 
-__all__ = ["Fit", "fit_heat", "mean_around", "refit", "refit_resamples"]
+__all__ = ["Fit", "chosen_by", "fit_heat", "mean_around", "refit", "refit_resamples"]
 
 Array = NDArray[np.float64]
 Report = Callable[[int, int], None]  # paths done, and of how many
@@ -69,6 +69,8 @@ def fit_heat(
     if p.grid is not None:
         choice = _choose(p, p.objective(alpha, beta), report, keeper.within("choice"))
         alpha, beta, tau = choice.alpha, choice.beta, choice.scales
+        if choice.interrupted:
+            return _as_it_is(p, choice)
         if p.grid.stretch:
             p = replace(p, learn_scales=False, w=choice.w)
         elif p.learn_scales:
@@ -85,13 +87,32 @@ def fit_heat(
     return Fit(solution, p.objective(alpha, beta), choice, learn_scales=p.learn_scales)
 
 
+def _as_it_is(p: HeatParameters, choice: Choice) -> Fit:
+    """The graph of a choice that was stopped, with the sources of all signals on it."""
+    objective = p.objective(choice.alpha, choice.beta)
+    solution = solve_heat(
+        engine_of(p.signals, objective, p.model, p.n_jobs),
+        Solution.start(choice.w, choice.scales),
+        learn_scales=False,
+        max_iter=0,
+        tol=ROUGH,
+    )
+    stopped = replace(solution, status=Status.INTERRUPTED)
+    return Fit(stopped, objective, choice, learn_scales=False)
+
+
+def chosen_by(n_signals: int) -> NDArray[np.intp]:
+    """The signals in memory that parameters are chosen by: where there are thousands, some."""
+    return np.arange(0, n_signals, max(1, n_signals // MOST_SIGNALS))
+
+
 def _choose(
     p: HeatParameters, objective: HeatObjective, report: Report | None, keeper: Keeper
 ) -> Choice:
-    """Choose by signals in memory; where there are thousands, by every so-manieth of them."""
+    """Choose by signals in memory."""
     assert p.grid is not None  # for the type checker: asked by the caller
     M = p.signals.n_signals
-    some = np.arange(0, M, max(1, M // MOST_SIGNALS))
+    some = chosen_by(M)
     signals = p.signals.sample(some)
     rows = signals.X.T
     if signals.observed is not None:
@@ -215,19 +236,18 @@ def _mean(weights: Sequence[Array]) -> Array:
 
 def _weights(
     stages: Sequence[Keeper], kept: Sequence[Record | None], fits: Iterator[Solution]
-) -> list[Array]:
+) -> Iterator[Array]:
     """The weights that were kept, and in between those of the fits made now, which are kept too."""
-    weights = []
     for stage, record in zip(stages, kept, strict=True):
-        weights.append(next(fits).w if record is None else record.arrays["w"])
-        stage.put(Record(arrays={"w": weights[-1]}))
-    return weights
+        w = next(fits).w if record is None else record.arrays["w"]
+        stage.put(Record(arrays={"w": w}))
+        yield w
 
 
 def refit_resamples(
     p: HeatParameters, fit: Fit, n: int, keeper: Keeper = NO_CHECKPOINT
-) -> list[Array]:
-    """The weights of ``n`` fits of signals drawn with replacement."""
+) -> Iterator[Array]:
+    """The weights of ``n`` fits of signals drawn with replacement, one after the other."""
     M = p.signals.n_signals
     stages = [keeper.within(f"resample{k}") for k in range(n)]
     kept = [stage.get() for stage in stages]

@@ -11,7 +11,7 @@ from scipy import sparse
 from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from heatgraph.estimators.hidden import as_given
+from heatgraph.estimators.hidden import as_given, warn_of_guesses
 from heatgraph.estimators.large_covariance import heat_of, significant
 from heatgraph.estimators.validation import (
     check_choice,
@@ -46,6 +46,7 @@ class GaussianModelMixin(TransformerMixin):  # which wraps the transform of this
     location_: Array
     n_features_in_: int
     n_effective_: float
+    n_observed_: Array
     n_signals_: float
     precision_: Array
     scales_: Array
@@ -60,9 +61,12 @@ class GaussianModelMixin(TransformerMixin):  # which wraps the transform of this
     def edge_statistics(self, pairs: str = "graph") -> pd.DataFrame:
         """Weights with standard errors, and p-values for the absence of each edge.
 
-        The weights are fitted anew on the edges of ``graph_``, without penalty and without
-        shrinkage, together with pairs whose absence the signals refute (a p-value of at most 0.05
-        after Holm's correction): an edge that is left out biases the weights around it.  Edges
+        The weights are not those of ``graph_``, which were fitted with a penalty, together with
+        light pairs that the cut left out: that biases them, and a standard error says nothing of
+        a bias.  They are fitted anew on the edges of ``graph_``, without
+        penalty and without shrinkage, together with pairs whose absence the signals refute (a
+        p-value of at most 0.05 after Holm's correction): an edge that is left out biases the
+        weights around it.  Edges
         that are fitted get Wald's test; other pairs get the score test of adding them.  Both are
         one-sided, as a weight cannot be negative: a weight that is really 0 has a p-value below
         0.05 in 5% of the cases.
@@ -171,7 +175,8 @@ class GaussianModelMixin(TransformerMixin):  # which wraps the transform of this
         """``X`` with its NaN replaced by their mean given what was observed of the same signal.
 
         A data frame comes back as one.  A signal of which nothing was observed gets
-        ``location_``.
+        ``location_``.  Of a node that was never observed in the fit nothing is known: what is
+        filled in there is a guess, which a warning tells of.
 
         Parameters
         ----------
@@ -182,6 +187,7 @@ class GaussianModelMixin(TransformerMixin):  # which wraps the transform of this
         """
         check_is_fitted(self)
         observations = check_signals(self, X, reset=False)
+        warn_of_guesses(self, observations)
         if self.solver_ == "sparse":
             filled = self._filled(observations)
             if not return_std:

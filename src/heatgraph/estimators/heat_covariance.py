@@ -23,7 +23,7 @@ from heatgraph.estimators.gaussian_fitting import (
     observed_together,
 )
 from heatgraph.estimators.gaussian_model import GaussianModelMixin, significant_edges, tests_of
-from heatgraph.estimators.hidden import HiddenScoreMixin
+from heatgraph.estimators.hidden import HiddenScoreMixin, counts_of
 from heatgraph.estimators.large_covariance import fit_large, fit_large_chunks, is_large
 from heatgraph.estimators.parameters import edge_count, n_threads
 from heatgraph.estimators.progress import Watch, watch_fit
@@ -34,6 +34,7 @@ from heatgraph.estimators.validation import (
     centre_nodes,
     check_choice,
     check_number,
+    check_number_or,
     check_range,
     check_signals,
     node_names,
@@ -185,6 +186,8 @@ class HeatCovariance(GaussianModelMixin, HiddenScoreMixin, ReportMixin, Empirica
         ``S``, all that is kept of the signals.
     node_means_ : ndarray (n_nodes,)
         The mean of what was observed of each node.
+    n_observed_ : ndarray (n_nodes,)
+        How many values of each node were observed.
     edge_table_ : DataFrame or None
         Of the sparse engine: the tests that :meth:`edge_statistics` gives, without names.
     comparison_ : ModelComparison or None
@@ -271,15 +274,19 @@ class HeatCovariance(GaussianModelMixin, HiddenScoreMixin, ReportMixin, Empirica
             if is_large(self.solver, n_nodes):
                 set_features(self, n_nodes, names)
                 fit_large_chunks(self, X, names, monitor)
+                self.n_observed_ = np.full(n_nodes, self.n_signals_)
                 self._warn_of_graph()
                 return self
             parts = fold_moments(X, N_FOLDS)
             set_features(self, len(parts[0].mean), names)
             content = np.stack([part.scatter for part in parts])
             measured = Measured.moments(parts, bool(self.fit_intercept))
-            return self._run(measured, names, monitor, content)
+            self._run(measured, names, monitor, content)
+            self.n_observed_ = np.full(n_nodes, self.n_signals_)
+            return self
         observations = check_signals(self, X, reset=True)
         unknown = self._check_observed(observations, names)
+        self.n_observed_ = counts_of(observations)
         warn_of_copies(self, observations.T, names)
         if is_large(self.solver, observations.shape[1]):
             fit_large(self, observations, names, monitor, groups)
@@ -307,10 +314,12 @@ class HeatCovariance(GaussianModelMixin, HiddenScoreMixin, ReportMixin, Empirica
         names = self.weights_.names
         if is_dask(X):
             further, together = fold_moments(X, 1)[0], 1.0
+            self.n_observed_ = self.n_observed_ + further.count
         else:
             observations = check_signals(self, X, reset=False)
             further = expected_moments(observations, self.location_, self.covariance_)
             together = observed_together(observations)
+            self.n_observed_ = self.n_observed_ + counts_of(observations)
         mean = self.location_ if self.fit_intercept else self.node_means_
         apart = mean - self.location_
         scatter = self.n_signals_ * (self.second_moment_ - np.outer(apart, apart))
@@ -369,10 +378,7 @@ class HeatCovariance(GaussianModelMixin, HiddenScoreMixin, ReportMixin, Empirica
         rho = _strengths("shrinkage", self.shrinkage, SHRINKAGES)
         if max(rho) >= 1.0:
             raise ParameterError("shrinkage", f"must be below 1, got {self.shrinkage!r}.")
-        if isinstance(self.cut, str):
-            check_choice("cut", self.cut, ("auto", *CUTS, "significance"))
-        else:
-            check_number("cut", self.cut)
+        check_number_or("cut", self.cut, ("auto", *CUTS, "significance"))
         max_iter = int(check_number("max_iter", self.max_iter, minimum=1, integer=True))
 
         def report(state: NewtonState) -> None:
@@ -522,7 +528,5 @@ class HeatCovariance(GaussianModelMixin, HiddenScoreMixin, ReportMixin, Empirica
 
 def _strengths(name: str, value: Any, choices: tuple[float, ...]) -> tuple[float, ...]:
     """The one that is given, or those to choose from."""
-    if isinstance(value, str):
-        check_choice(name, value, ("auto",))
-        return choices
-    return (check_number(name, value),)
+    given = check_number_or(name, value, ("auto",))
+    return choices if isinstance(given, str) else (given,)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -21,15 +22,18 @@ __all__ = [
     "HiddenScoreMixin",
     "PrecisionMixin",
     "as_given",
+    "counts_of",
     "fill_by_precision",
     "hidden_errors",
     "node_means",
+    "warn_of_guesses",
     "which_hidden",
 ]
 
 Array = NDArray[np.float64]
 
 HIDDEN_SHARE = 0.2
+GUESSED = "filled in without knowledge"  # how the warning of nodes never observed begins
 
 
 class HiddenScoreMixin:
@@ -129,7 +133,9 @@ def hidden_errors(
     rows = np.flatnonzero(hidden.any(axis=1))
     visible = np.where(hidden, np.nan, X)[rows]
     names = getattr(model, "feature_names_in_", None)
-    predicted = model.impute(visible if names is None else pd.DataFrame(visible, columns=names))
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", f".*{GUESSED}")  # such entries are not scored
+        predicted = model.impute(visible if names is None else pd.DataFrame(visible, columns=names))
     truth = X[rows] / unit
     for sums, guess in ((error, np.asarray(predicted)), (total, model.node_means_)):
         missed = np.where(hidden[rows], truth - guess / unit, 0.0)
@@ -144,6 +150,26 @@ def node_means(X: Array) -> Array:
     sums = np.where(observed, X / size, 0.0).sum(axis=0)
     means: Array = sums / np.maximum(observed.sum(axis=0), 1) * size
     return means
+
+
+def counts_of(X: Array) -> Array:
+    """How many values of each node were observed in signals (M, N)."""
+    return np.asarray((~np.isnan(X)).sum(axis=0), dtype=np.float64)
+
+
+def warn_of_guesses(model: Any, X: Array) -> None:
+    """Warn of nodes whose entries were filled in although the fit had none of them."""
+    nodes = np.flatnonzero((model.n_observed_ == 0) & np.isnan(X).any(axis=0))
+    if nodes.size:
+        names = model.graph_.names
+        listed = [int(k) if names is None else names[k] for k in nodes]
+        warnings.warn(
+            f"{type(model).__name__}: {GUESSED}: the fit had no value of these nodes, so that "
+            f"neither their level nor their edges are known: {listed}.  Drop their columns, or fit "
+            "signals in which they were observed.",
+            UserWarning,
+            stacklevel=3,
+        )
 
 
 def as_given(filled: Array, X: Any) -> Any:

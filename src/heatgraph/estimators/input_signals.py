@@ -19,7 +19,7 @@ from heatgraph.distributed.from_dask import (
     summary_of,
 )
 from heatgraph.distributed.signals import DaskSignals
-from heatgraph.estimators.hidden import node_means
+from heatgraph.estimators.hidden import counts_of, node_means
 from heatgraph.estimators.parameters import n_threads
 from heatgraph.estimators.validation import (
     Names,
@@ -45,7 +45,8 @@ class Intake:
     Where a level is to be fitted, they are the signals around the mean of each node, ``level``: so
     nothing but the level depends on what it is.  ``content`` is what a checkpoint knows them by;
     ``rows`` are the signals as a Dask array; ``dtype`` is the precision they came in;
-    ``node_means`` are the means of what was observed, in the units of the caller.
+    ``node_means`` are the means of what was observed, in the units of the caller, ``n_observed``
+    how many values they are of.
     """
 
     signals: Array | DaskSignals
@@ -53,6 +54,7 @@ class Intake:
     names: Names
     content: Any
     node_means: Array
+    n_observed: Array
     rows: Any = None
     dtype: Any = np.float64
     level: Array | float = 0.0
@@ -83,7 +85,10 @@ def take_in(estimator: Any, X: Any) -> Iterator[Intake]:
         if estimator.fit_intercept:
             level, observations = centre_nodes(observations)
         unit = unit_of(observations)
-        yield Intake(observations / unit, unit, names, given, means, dtype=dtype, level=level)
+        counts = counts_of(observations)
+        yield Intake(
+            observations / unit, unit, names, given, means, counts, dtype=dtype, level=level
+        )
         return
     with cluster_client(n_threads(estimator.n_jobs)) as client:
         rows = as_array(X)
@@ -94,6 +99,7 @@ def take_in(estimator: Any, X: Any) -> Iterator[Intake]:
         signals = signals_of(rows, X, summary, unit, client)
         content = (rows.shape, summary.top, summary.checksum, n_observed)
         try:
-            yield Intake(signals, unit, names, content, summary.node_means, rows)
+            counts = summary.n_observed.astype(np.float64)
+            yield Intake(signals, unit, names, content, summary.node_means, counts, rows)
         finally:
             signals.close()

@@ -230,6 +230,7 @@ def _store(
     model.scales_ = choice.tau
     model.sources_ = _as_sources(coding.h * unit, (M, choice.tau.size, N))
     model.location_, model.node_means_ = np.zeros(N), given.node_means
+    model.n_observed_ = given.n_observed
     value = float(coding.value.sum())
     energy = float(np.nansum(np.square(p.X)))
     model.objective_ = per_square(np.array([energy, value]), unit)

@@ -26,6 +26,7 @@ from heatgraph.estimators.validation import (
     Names,
     check_choice,
     check_number,
+    check_number_or,
     check_range,
     per_square,
     power_of_two,
@@ -286,10 +287,7 @@ def _check_parameters(model: Any, n_nodes: int, groups: Any) -> None:
             "cv and groups need solver='dense': the sparse engine holds out the last fifth of the "
             "signals."
         )
-    if isinstance(model.cut, str):
-        check_choice("cut", model.cut, ("auto", *CUTS, "significance"))
-    else:
-        check_number("cut", model.cut)
+    check_number_or("cut", model.cut, ("auto", *CUTS, "significance"))
     edge_count(model.n_edges, n_nodes)
 
 

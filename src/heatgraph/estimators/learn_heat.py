@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import warnings
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Self
 
@@ -15,10 +17,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from heatgraph.errors import ParameterError
 from heatgraph.estimators.checkpoint import fingerprint, kept_in
+from heatgraph.estimators.cost import duration, expected_seconds
 from heatgraph.estimators.fit_warnings import warn_of_fit
 from heatgraph.estimators.fitted_graph import CUT, store_graph, warn_of_status
 from heatgraph.estimators.fitting import Fit, fit_heat, mean_around, refit_resamples
-from heatgraph.estimators.hidden import HiddenScoreMixin, as_given
+from heatgraph.estimators.hidden import HiddenScoreMixin, as_given, warn_of_guesses
 from heatgraph.estimators.input_signals import Intake, take_in
 from heatgraph.estimators.large import fit_large
 from heatgraph.estimators.large_model import LargeModel
@@ -36,8 +39,8 @@ from heatgraph.estimators.reporting import ReportMixin
 from heatgraph.estimators.sources import SourceCodes
 from heatgraph.estimators.time_series import with_epochs
 from heatgraph.estimators.validation import (
-    check_choice,
     check_number,
+    check_number_or,
     check_signals,
     per_square,
     unit_of,
@@ -56,6 +59,7 @@ __all__ = ["LearnHeat"]
 
 Array = NDArray[np.float64]
 
+LONG = 10.0  # seconds that a fit may take without a word on it
 MERGED = 1e-2  # two scales this near, relatively, are one
 
 
@@ -126,7 +130,8 @@ class LearnHeat(HiddenScoreMixin, ReportMixin, TransformerMixin, BaseEstimator):
     random_state : int, Generator or None
         Seed of the folds, the hidden entries and the random start.  None repeats, too.
     verbose : int
-        1 shows a progress bar.
+        1 shows a progress bar, and before a fit of more than ten seconds or so a line on how long
+        it will take, from a step that is measured.
     init : {"uniform", "random"} or Graph
         The graph to start from.
     penalty : {"auto", "log", "l1"}
@@ -182,6 +187,8 @@ class LearnHeat(HiddenScoreMixin, ReportMixin, TransformerMixin, BaseEstimator):
     node_means_ : ndarray (n_nodes,)
         The mean of what was observed of each node, whether or not a level is learned: what
         :meth:`score_hidden` compares with.
+    n_observed_ : ndarray (n_nodes,)
+        How many values of each node were observed.
     objective_ : ndarray
         Its history, the start first and the final value last.  In the rounds of
         ``penalty="log"`` it is that of the round's tangent, which lies above.  The last value is
@@ -303,16 +310,14 @@ class LearnHeat(HiddenScoreMixin, ReportMixin, TransformerMixin, BaseEstimator):
             groups unless others are given.
         monitor : callable, optional
             Called with a :class:`~heatgraph.solvers.result.Progress` after every iteration; a
-            KeyboardInterrupt from it, or Ctrl-C, ends the fit with the best so far.  (While the
-            parameters are still being chosen there is nothing to keep, and it is raised.)
+            KeyboardInterrupt from it, or Ctrl-C, ends the fit with the best so far.  While the
+            parameters are still being chosen, that is the best choice so far, with the graph that
+            its folds have in the mean; before anything was tried, it is raised.
         """
         X, groups = with_epochs(X, groups)
         with take_in(self, X) as given:
             n_bootstrap = int(check_number("n_bootstrap", self.n_bootstrap, integer=True))
-            if isinstance(self.cut, str):
-                check_choice("cut", self.cut, ("auto", *CUTS))
-            else:
-                check_number("cut", self.cut)
+            check_number_or("cut", self.cut, ("auto", *CUTS))
             if is_large(self, given.signals):
                 fit_large(self, given, groups, monitor)
                 return self
@@ -321,9 +326,12 @@ class LearnHeat(HiddenScoreMixin, ReportMixin, TransformerMixin, BaseEstimator):
                 belongs = fingerprint(self, given.content, given.names)
             parameters = resolve(self, given.signals, given.unit, given.names, groups)
             free = isinstance(self.beta, str)
+            going_on = self.warm_start or bool(belongs and os.path.exists(self.checkpoint))
             threads = bounded_blas(self.n_features_in_, parameters.n_jobs)
             with kept_in(self.checkpoint, belongs) as keeper, threads:
                 with watch_fit(self.verbose, monitor, given.unit * given.unit, self.tol) as watch:
+                    if watch.say is not None and not going_on:
+                        _tell_cost(parameters, n_bootstrap, watch.say)
                     fit = fit_heat(
                         parameters,
                         watch.step,
@@ -382,7 +390,7 @@ class LearnHeat(HiddenScoreMixin, ReportMixin, TransformerMixin, BaseEstimator):
         self.scales_, scale_of = _merge_scales(solution.tau)
         self.sources_ = given.sources(solution, scale_of)
         self.location_ = given.level + unit * level_of(solution, pairs.n_nodes)
-        self.node_means_ = given.node_means
+        self.node_means_, self.n_observed_ = given.node_means, given.n_observed
         self.comparison_ = None
         self.objective_ = per_square(solution.objective, unit)
         self.status_ = solution.status
@@ -413,8 +421,25 @@ class LearnHeat(HiddenScoreMixin, ReportMixin, TransformerMixin, BaseEstimator):
         return max(float(np.nextafter(rule(w), np.inf)), CUT)
 
     def _measure_confidence(self, p: HeatParameters, fit: Fit, n: int, keeper: Keeper) -> None:
-        """The share of resampled fits in which each edge of the graph is above the cut."""
-        weights = refit_resamples(p, fit, n, keeper)
+        """The share of resampled fits in which each edge of the graph is above the cut.
+
+        Stopped by the user, those that were made have to do.
+        """
+        weights: list[Array] = []
+        try:
+            for w in refit_resamples(p, fit, n, keeper):
+                weights.append(w)
+        except KeyboardInterrupt:
+            self.status_ = Status.INTERRUPTED
+            left = "is the share of these" if weights else "is not known"
+            warnings.warn(
+                f"LearnHeat: stopped after {len(weights)} of {n} resamples: the confidence of the "
+                f"edges {left}.",
+                UserWarning,
+                stacklevel=3,
+            )
+        if not weights:
+            return
         found = np.mean([w >= self._cut_at(p, w) for w in weights], axis=0)
         index = {pair: k for k, pair in enumerate(zip(p.candidates.i, p.candidates.j, strict=True))}
         self.graph_ = replace(
@@ -500,7 +525,8 @@ class LearnHeat(HiddenScoreMixin, ReportMixin, TransformerMixin, BaseEstimator):
         """``X`` with its NaN replaced by what the sources of the observed entries diffuse into.
 
         A data frame comes back as one.  A signal of which nothing was observed stays as it is,
-        with a warning.
+        with a warning.  Of a node that was never observed in the fit nothing is known: what is
+        filled in there is a guess, which a warning tells of.
         """
         check_is_fitted(self)
         observations = check_signals(self, X, reset=False)
@@ -510,6 +536,7 @@ class LearnHeat(HiddenScoreMixin, ReportMixin, TransformerMixin, BaseEstimator):
         signals = Signals.from_missing(np.ascontiguousarray(around.T / unit))
         expected = self._model().predict(signals, self.predicting_alpha_ / unit).T * unit
         filled = np.where(missing, expected + self.location_, observations)
+        warn_of_guesses(self, observations)
         empty = np.flatnonzero(missing.all(axis=1))
         if empty.size:
             filled[empty] = np.nan
@@ -574,6 +601,16 @@ class LearnHeat(HiddenScoreMixin, ReportMixin, TransformerMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         return tags
+
+
+def _tell_cost(p: HeatParameters, n_bootstrap: int, say: Callable[[str], None]) -> None:
+    """One line on how long a fit will take, where that is long."""
+    seconds = expected_seconds(p, n_bootstrap)
+    if seconds is not None and seconds > LONG:
+        say(
+            f"{p.signals.n_signals} signals on {p.candidates.n_nodes} nodes take LearnHeat "
+            f"about {duration(seconds)}{' or less' if p.n_jobs > 1 else ''}."
+        )
 
 
 def _in_units(table: pd.DataFrame, unit: float) -> pd.DataFrame:

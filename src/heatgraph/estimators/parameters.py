@@ -17,6 +17,7 @@ from heatgraph.estimators.validation import (
     Names,
     check_choice,
     check_number,
+    check_number_or,
     columns_of,
     resolve_candidates,
 )
@@ -35,7 +36,6 @@ __all__ = [
     "LargeParameters",
     "edge_count",
     "first_scales",
-    "is_auto",
     "is_large",
     "n_threads",
     "resolve",
@@ -418,21 +418,14 @@ def _choices(
     name: str, value: Any, units: tuple[float, ...], grid: tuple[float, ...], grid_unit: float
 ) -> tuple[float, ...]:
     """One penalty in units where the signals have size 1, or the grid to choose it from."""
-    if is_auto(name, value):
+    given = check_number_or(name, value, ("auto",))
+    if isinstance(given, str):
         return tuple(g * grid_unit for g in grid)
-    given = check_number(name, value)
     for unit in units:  # one by one: the square of a unit may be out of range
         given /= unit
     if not np.isfinite(given):
         raise ParameterError(name, f'= {value!r} is too large for signals so small; try "auto".')
     return (given,)
-
-
-def is_auto(name: str, value: Any) -> bool:
-    """Whether a parameter is to be chosen; no other text will do."""
-    if isinstance(value, str) and value != "auto":
-        raise ParameterError(name, f'must be a number >= 0 or "auto", got {value!r}.')
-    return isinstance(value, str)
 
 
 def _start(

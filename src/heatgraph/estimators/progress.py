@@ -42,10 +42,14 @@ def stage(name: str) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Watch:
-    """What a fit tells: its iterations, and before them the paths of the choice of parameters."""
+    """What a fit tells: its iterations, and before them the paths of the choice of parameters.
+
+    ``say`` is for a line of text, where someone is there to read it.
+    """
 
     step: Monitor | None
     tried: Callable[[int, int], None] | None
+    say: Callable[[str], None] | None = None
 
 
 @contextmanager
@@ -66,7 +70,7 @@ def watch_fit(
             for watcher in watchers:
                 watcher(replace(now, objective=now.objective * unit))
 
-        yield Watch(step if watchers else None, bars.tried)
+        yield replace(bars, step=step if watchers else None)
 
 
 @contextmanager
@@ -78,7 +82,7 @@ def progress_bars(tol: float | None = None) -> Iterator[Watch]:
     """
     console = Console(stderr=True)
     if not console.is_terminal:
-        yield _watch(_lines(console), tol)
+        yield _watch(_lines(console), tol, console)
         return
     columns = (
         SpinnerColumn(),
@@ -98,13 +102,13 @@ def progress_bars(tol: float | None = None) -> Iterator[Watch]:
                 tasks[name] = progress.add_task(name, total=of, state="")
             progress.update(tasks[name], total=of, completed=done, state=state)
 
-        yield _watch(show, tol)
+        yield _watch(show, tol, console)
 
 
 Show = Callable[[str, int, int, str], None]
 
 
-def _watch(show: Show, tol: float | None) -> Watch:
+def _watch(show: Show, tol: float | None, console: Console) -> Watch:
     prefix, share = STAGE.get(), _ShareDone(tol)
 
     def step(now: Step) -> None:
@@ -116,7 +120,9 @@ def _watch(show: Show, tol: float | None) -> Watch:
         )
 
     return Watch(
-        step, lambda done, of: show(f"{prefix}choosing parameters", done, of, f"{done}/{of}")
+        step,
+        lambda done, of: show(f"{prefix}choosing parameters", done, of, f"{done}/{of}"),
+        lambda text: console.print(f"{prefix}{text}", highlight=False, soft_wrap=True),
     )
 
 

@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from sklearn.utils import _safe_indexing
 
 from heatgraph.estimators.validation import Names, check_number, node_names
 from heatgraph.graph import Graph
 
-__all__ = ["TimeSeries", "has_epochs", "time_series", "with_epochs"]
+__all__ = ["TimeSeries", "has_epochs", "time_series", "with_epochs", "with_past"]
 
 Array = NDArray[np.float64]
 
@@ -127,13 +128,44 @@ def has_epochs(X: Any) -> bool:
 
 
 def with_epochs(X: Any, groups: Any = None, lag: int | Iterable[int] = 0) -> tuple[Any, Any]:
-    """Signals and groups: as they are, or of epochs, which are the groups unless some are given."""
+    """Signals and groups: as they are, or of epochs, which are the groups unless some are given.
+
+    Rows of a table whose groups are given have the past of their own group.
+    """
     if not has_epochs(X) and isinstance(lag, int) and lag == 0:
         return X, groups
+    if not has_epochs(X) and groups is not None:
+        series, rows = with_past(X, groups, lag)
+        return series.signals, np.asarray(groups)[rows]
     series = time_series(X, lag)
-    if groups is None and np.unique(series.epochs).size > 1:
-        groups = series.epochs
-    return series.signals, groups
+    if groups is not None:
+        each = np.reshape(groups, (series.epochs[-1] + 1, -1))
+        return series.signals, each[:, series.lags[-1] :].ravel()
+    return series.signals, series.epochs if series.epochs[-1] else None
+
+
+def with_past(X: Any, groups: Any, lag: int | Iterable[int]) -> tuple[TimeSeries, NDArray[np.intp]]:
+    """:func:`time_series` of the rows of each group, and the numbers of the rows that are left.
+
+    ``X`` is (n_times, n_nodes), or a data frame; the rows of a group are evenly spaced in time.
+    """
+    labels = np.asarray(groups)
+    if labels.shape != (len(X),):
+        raise ValueError(f"groups must have one label per signal, ({len(X)},), got {labels.shape}.")
+    last = _lags(lag)[-1]
+    parts = [np.flatnonzero(labels == label) for label in pd.unique(labels)]
+    short = [labels[part[0]] for part in parts if len(part) <= last]
+    if short:
+        raise ValueError(
+            f"lag {last} needs more than {last} signals of each group, which {short[0]} lacks."
+        )
+    made = [time_series(_safe_indexing(X, part), lag) for part in parts]
+    tables = [series.signals for series in made]
+    framed = isinstance(tables[0], pd.DataFrame)
+    signals = pd.concat(tables, ignore_index=True) if framed else np.concatenate(tables)
+    epochs = np.repeat(np.arange(len(parts)), [len(table) for table in tables])
+    rows = np.concatenate([part[last:] for part in parts])
+    return TimeSeries(signals, epochs, made[0].nodes, made[0].lags), rows
 
 
 def _is_labelled(X: Any) -> bool:

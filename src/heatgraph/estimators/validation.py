@@ -24,6 +24,7 @@ __all__ = [
     "check_choice",
     "check_complete",
     "check_number",
+    "check_number_or",
     "check_range",
     "check_signals",
     "columns_of",
@@ -199,6 +200,22 @@ def check_choice(name: str, value: Any, choices: Sequence[str]) -> str:
     if not isinstance(value, str) or value not in choices:
         raise ParameterError(
             name, f"must be one of {', '.join(map(repr, choices))}, got {value!r}."
+        )
+    return value
+
+
+def check_number_or(
+    name: str, value: Any, choices: Sequence[str], *, strict: bool = False
+) -> float | str:
+    """``value`` if it is a number or one of the choices, or a ValueError that tells of both."""
+    if not isinstance(value, str):
+        return check_number(name, value, strict=strict)
+    if value not in choices:
+        words = ", ".join(f'"{choice}"' for choice in choices)
+        raise ParameterError(
+            name,
+            f"must be a number {'>' if strict else '>='} 0 or {'one of ' * (len(choices) > 1)}"
+            f"{words}, got {value!r}.",
         )
     return value
 

@@ -14,6 +14,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from heatgraph.errors import ParameterError
+
 __all__ = [
     "KERNELS",
     "HeatKernel",
@@ -133,7 +135,7 @@ def kernel_of(kernel: Any) -> Kernel:
     if isinstance(kernel, str):
         if kernel not in KERNELS:
             names = ", ".join(map(repr, KERNELS))
-            raise ValueError(f"kernel must be one of {names}, or a kernel, got {kernel!r}.")
+            raise ParameterError("kernel", f"must be one of {names}, or a kernel, got {kernel!r}.")
         return KERNELS[kernel]
     missing = [
         name

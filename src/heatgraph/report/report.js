@@ -126,9 +126,12 @@
     if (labels.length) {
       // One scale for all views of a signal, so that a small difference looks small.
       const all = Array.from(valuesOf(views.signal ? "signal" : "fit")).filter(Number.isFinite);
-      const [low, high] = [Math.min(...all), Math.max(...all)], top = Math.max(-low, high) || 1;
+      const [low, high] = [Math.min(...all), Math.max(...all)];
+      // Zero is on the scale if at least half of the scale is left to the signal, which kelvins would not have.
+      const least = low <= high - low ? 0 : low;
+      const top = signed(all) ? Math.max(-low, high) : high - least || 1;
       const both = state.view === "difference" || signed(all);
-      model("colours").setv({ palette: both ? data.signed : data.positive, low: both ? -top : Math.min(low, 0), high: top });
+      model("colours").setv({ palette: both ? data.signed : data.positive, low: both ? -top : least, high: both ? top : least + top });
     }
     model("nodes").data = {
       x: Array.from(x), y: Array.from(y), size: Array(n).fill(size), value: values, name: names,

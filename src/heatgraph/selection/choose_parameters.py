@@ -93,7 +93,8 @@ class Choice:
     that was not predicted; 1 is predicting zero.  ``predicts`` is whether hidden entries are
     predicted better than by zero and by the means of the nodes.  ``ends`` names what was chosen at
     the end of what was tried.  ``w`` are the weights that were learned, in the mean of the folds:
-    where the fit of all signals starts.
+    where the fit of all signals starts.  ``interrupted`` if the user stopped the search: the best
+    of what was tried until then, its scales to be held.
     """
 
     alpha: float
@@ -108,6 +109,7 @@ class Choice:
     coding: float = 1.0
     stretches: pd.DataFrame | None = None
     ends: tuple[str, ...] = ()
+    interrupted: bool = False
 
     @property
     def n_scales(self) -> int:
@@ -141,17 +143,23 @@ def choose(
     """Choose by folds of signals, and predict a quarter of the entries of those held out.
 
     ``objective`` has the candidates, the atoms and the penalty; its alpha and beta are not read.
+    A KeyboardInterrupt ends the search with the best of what was tried, once anything was.
     """
     parts = [_split(signals, split.train, split.test, rng) for split in folds.splits]
     search = _Search(objective, parts, w, grid, folds, learn_scales, n_jobs, report, keeper, model)
-    best = search.along_alpha()
-    base = None
-    if grid.stretch:
-        base = search.learned_scales(best)
-        best = search.along_stretch(best, base)
-    best = search.along_beta(best, base)
-    if base is not None:
-        search.predict(best)
+    try:
+        best = search.along_alpha()
+        base = None
+        if grid.stretch:
+            base = search.learned_scales(best)
+            best = search.along_stretch(best, base)
+        best = search.along_beta(best, base)
+        if base is not None:
+            search.predict(best)
+    except KeyboardInterrupt:
+        if not search.trials:
+            raise
+        return search.best_so_far()
     return search.choice(best, base)
 
 
@@ -384,6 +392,14 @@ class _Search:
         each = [np.sort(fit.tau) for fit in self.trials[point].fits]
         scales: Array = each[0] if point.stretch else np.mean(each, axis=0)
         return scales
+
+    def best_so_far(self) -> Choice:
+        """The point that makes signals most likely, of a search that was stopped."""
+        best = min(self.trials, key=lambda point: sum(map(np.sum, self.trials[point].surprise)))
+        scales = self.learned_scales(best)
+        stretched = any(point.stretch for point in self.trials)
+        choice = self.choice(best, scales if stretched else None)
+        return replace(choice, scales=scales, interrupted=True)
 
     def choice(self, best: Point, base: Array | None) -> Choice:
         table, stretches = self._table(False), self._table(True) if base is not None else None
