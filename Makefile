@@ -123,7 +123,7 @@ bench-real: setup $(REAL_VENV)/.installed  ## Run the benchmark on data from els
 	$(BIN)/python -m $(subst /,.,$(basename $(REAL))) --seeds $(REAL_SEEDS) $(REAL_ARGS)
 	$(BIN)/python -m $(subst /,.,$(basename $(COVARIANCE))) --seeds $(REAL_SEEDS)
 
-bench-scale: setup  ## Run the benchmark of large graphs, for an hour or so
+bench-scale: setup $(REAL_VENV)/.installed  ## Run the benchmark of large graphs, for an hour or so
 	$(BIN)/python -m $(subst /,.,$(basename $(LARGE)))
 	$(BIN)/python -m $(subst /,.,$(basename $(SCALE)))
 
