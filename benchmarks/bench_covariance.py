@@ -211,7 +211,8 @@ def tables(results: dict[str, Any]) -> str:
         pages.append(f"**{(PARTS[part].__doc__ or '').splitlines()[0]}**\n")
         about = results["measured"][part]
         first, last = about["seeds"]
-        pages.append(f"Seeds {first} to {last}, on {about['date']} at {about['commit'][:9]}.\n")
+        seeds = f"Seed {first}" if first == last else f"Seeds {first} to {last}"
+        pages.append(f"{seeds}, on {about['date']} at {about['commit'][:9]}.\n")
         pages.append(f"| {' | '.join(names)} |\n|{'---|' * len(names)}")
         for line in lines:
             shown = [line[k] if isinstance(line[k], str) else f"{line[k]:.3g}" for k in names]
