@@ -28,7 +28,7 @@ BENCHMARKS := $(filter-out $(ACCURACY) $(DISTRIBUTED) $(SCALE) $(REAL) $(COVARIA
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help results setup demo test fuzz hard-numbers soak test-faults test-native test-slow test-matrix lint format bench bench-accuracy bench-distributed bench-real bench-scale docs pictures linkcheck build constraints clean
+.PHONY: help results setup demo test fuzz hard-numbers soak test-faults test-clusters test-memory test-native test-slow test-matrix lint format bench bench-accuracy bench-distributed bench-real bench-scale docs pictures linkcheck build constraints clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -50,7 +50,7 @@ demo: $(DEMO)  ## Learn a graph from example signals, into demo-output/
 	$(BIN)/heatgraph demo --output demo-output --force
 
 test: setup  ## Run the tests and the examples in the docstrings
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(PYTEST_ARGS)
 
 test-slow: setup  ## Run the slow tests
 	$(BIN)/python -m pytest -m slow $(PYTEST_ARGS)
@@ -60,6 +60,12 @@ test-matrix: setup  ## Run the tests on each Python that is installed, and with 
 
 test-faults: setup  ## Fail every call that writes, one after the other, and see what is left
 	$(BIN)/python tests/faults/inject.py
+
+test-clusters: setup  ## Kill, freeze and cut off parts of a Dask cluster under fits, for half an hour
+	$(BIN)/python tests/faults/clusters.py
+
+test-memory: setup  ## Fit with less memory than it takes, and see what is left
+	$(BIN)/python tests/faults/memory.py
 
 fuzz: setup  ## Feed every reader with damaged files, FUZZ_SECONDS each
 	$(BIN)/python tests/faults/fuzz.py --seconds $(FUZZ_SECONDS)
@@ -117,7 +123,7 @@ bench-real: setup $(REAL_VENV)/.installed  ## Run the benchmark on data from els
 	$(BIN)/python -m $(subst /,.,$(basename $(REAL))) --seeds $(REAL_SEEDS) $(REAL_ARGS)
 	$(BIN)/python -m $(subst /,.,$(basename $(COVARIANCE))) --seeds $(REAL_SEEDS)
 
-bench-scale: setup  ## Run the benchmark of large graphs, for an hour or so
+bench-scale: setup $(REAL_VENV)/.installed  ## Run the benchmark of large graphs, for an hour or so
 	$(BIN)/python -m $(subst /,.,$(basename $(LARGE)))
 	$(BIN)/python -m $(subst /,.,$(basename $(SCALE)))
 

@@ -15,7 +15,7 @@ PYTHONS = ["3.11", "3.12", "3.13", "3.14"]
 # Packages that the tests need but the library does not; their lowest versions are not our promise.
 TEST_ONLY = ["test", "lint", "docs", "dev", "all"]
 
-INSTALLED = ("--override-ini", "pythonpath=", "tests", "--dist", "loadfile")
+INSTALLED = ("--override-ini", "pythonpath=", "tests", "--dist", "worksteal")
 # What the lowest matplotlib and typer call, before it was deprecated.
 OF_THEIR_TIME = ["click<8.2", "pyparsing<3.3"]
 

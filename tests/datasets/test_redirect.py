@@ -6,6 +6,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
+from heatgraph.datasets import download
 from heatgraph.datasets.fetch import PublicFile, find_file
 
 CONTENT = b"the file " * 1000
@@ -85,3 +86,26 @@ def test_a_server_that_sends_itself_round_in_circles_is_told(serve, tmp_path):
     with pytest.raises(OSError, match="cannot download"):
         find_file(public(serve(circle)), cache=tmp_path)
     assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
+def test_a_server_that_stops_sending_is_told(serve, tmp_path, monkeypatch):
+    monkeypatch.setattr(download, "TIMEOUT", 0.2)
+    over = threading.Event()
+
+    def stall(request):
+        request.send_response(200)
+        request.send_header("Content-Length", str(len(CONTENT)))
+        request.end_headers()
+        request.wfile.write(CONTENT[:100])
+        over.wait(10.0)
+
+    path = tmp_path / "data" / "file.bin"
+    path.parent.mkdir()
+    path.write_bytes(b"damaged")
+    try:
+        with pytest.raises(OSError, match=r"cannot download .*timed out"):
+            find_file(public(serve(stall)), cache=tmp_path)
+    finally:
+        over.set()
+    assert [found.name for found in path.parent.iterdir()] == ["file.bin"]
+    assert find_file(public(serve(send(CONTENT))), cache=tmp_path).read_bytes() == CONTENT

@@ -15,7 +15,6 @@ import argparse
 import ctypes
 import errno
 import os
-import re
 import shutil
 import signal
 import subprocess
@@ -23,7 +22,6 @@ import sys
 import tempfile
 import time
 import traceback
-from collections import Counter
 from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
@@ -57,7 +55,7 @@ def main() -> None:
     if asked.quick:
         chosen = [o for o in chosen if o.name in ("graph.csv", "comparison")]
         kinds = kinds[:2]
-    report(inject_all(chosen, kinds), record=not asked.quick and asked.only is None)
+    inject_all(chosen, kinds, record=not asked.quick)
 
 
 def run_with_shim() -> None:
@@ -83,15 +81,19 @@ def shim() -> Any:
     return library
 
 
-def inject_all(operations: list[Any], kinds: list[str]) -> dict[str, Any]:
-    points: dict[str, Any] = {}
+def inject_all(operations: list[Any], kinds: list[str], record: bool) -> None:
+    total = 0
     for operation in operations:
         began = time.monotonic()
         counts = {kind: inject(operation, kind) for kind in kinds}
-        points[operation.name] = counts
+        total += sum(counts.values())
         seconds = time.monotonic() - began
         print(f"{operation.name:30} {sum(counts.values()):6} points {seconds:6.0f} s", flush=True)
-    return points
+        if record:
+            from results import record_within
+
+            record_within("faults", operation.name, counts)
+    print(f"{total} faults injected in {len(operations)} operations; nothing lost, nothing mixed")
 
 
 def inject(operation: Any, kind: str) -> int:
@@ -162,7 +164,7 @@ def check(operation: Any, folder: Path, states: Any, ended: int, told: str) -> N
     """The old or the new, whole, and at most one temporary file."""
     assert ended in (SURVIVED, REFUSED, -signal.SIGKILL), f"{told}: ended with {ended}"
     left = litter(folder)
-    assert len(left) <= 1 or not operation.tidies, f"{told}: left {left}"
+    assert len(left) <= 1, f"{told}: left {left}"
     found = snapshot(folder)
     if operation.judge is not None:
         assert operation.judge(folder), f"{told}: what is left is not right"
@@ -179,13 +181,13 @@ def again(operation: Any, folder: Path, states: Any, told: str) -> None:
     """The next run succeeds and tidies up."""
     operation.write(folder)
     left = litter(folder)
-    assert not left or not operation.tidies, f"{told}: the next run left {left}"
+    assert not left, f"{told}: the next run left {left}"
     if operation.judge is None:
         assert snapshot(folder) == states[1], f"{told}: the next run did not give the new"
 
 
 def is_temporary(path: Path) -> bool:
-    return path.name.startswith(".") or re.fullmatch(r"tmp\w{8}", path.name) is not None
+    return path.name.startswith(".")
 
 
 def litter(folder: Path) -> list[str]:
@@ -201,18 +203,6 @@ def snapshot(folder: Path) -> dict[str, str]:
         for name, path in found.items()
         if path.is_file() and not any(map(is_temporary, [name, *name.parents]))
     }
-
-
-def report(points: dict[str, Any], record: bool) -> None:
-    by_kind: Counter[str] = Counter()
-    for counts in points.values():
-        by_kind.update(counts)
-    total = sum(by_kind.values())
-    print(f"{total} faults injected in {len(points)} operations; nothing lost, nothing mixed")
-    if record:
-        from results import record_section
-
-        record_section("faults", {"total": total, "by_kind": dict(by_kind), "points": points})
 
 
 if __name__ == "__main__":

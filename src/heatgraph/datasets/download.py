@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
-from typing import Any
 
 import pooch
 import requests
 
 from heatgraph.datasets.fetch import HOME_VARIABLE, PublicFile
+from heatgraph.files import write_atomically
 
 __all__ = ["cached"]
 
@@ -18,41 +19,43 @@ TIMEOUT = 30.0  # seconds without a byte
 def cached(file: PublicFile, folder: Path | None = None) -> Path:
     """The path of a file in the cache, downloaded and checked if it is not there.
 
-    pooch downloads beside the cache and renames: a download that is cut, changed or no data leaves
-    the cache as it was.
+    A download that is cut, changed or no data leaves the cache as it was; what one that was killed
+    has left is removed by the next.
     """
     target = (Path(pooch.os_cache("heatgraph")) if folder is None else folder) / file.name
-    if file.sha256 is None and target.is_file():
-        return target  # it was checked before it came here
+    # Without a checksum, it was checked before it came here.
+    if target.is_file() and file.sha256 in (None, _digest(target)):
+        return target
+    pooch.get_logger().info("Downloading %s to %s.", file.url, target)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    # Uncompressed, so that its length is that of the file and a cut connection is noticed.
+    fetch = pooch.HTTPDownloader(timeout=TIMEOUT, headers={"Accept-Encoding": "identity"})
     try:
-        found = pooch.retrieve(
-            file.url,
-            None if file.sha256 is None else f"sha256:{file.sha256}",
-            fname=target.name,
-            path=target.parent,
-            downloader=_Download(file),
-        )
-    except ValueError as error:
-        raise ValueError(
-            f"what {file.url} gave is not the {file.name} expected, and was discarded: {error}"
-        ) from error
+        with write_atomically(target) as beside:
+            fetch(file.url, beside, None)
+            beside.flush()
+            _check(file, Path(beside.name))
     except requests.RequestException as error:
         raise OSError(
             f"cannot download {file.url} ({error}); try again, or put the file in a folder as "
             f"{file.name} and name that folder as data_home or in {HOME_VARIABLE}"
         ) from error
-    return Path(found)
+    except ValueError as error:
+        raise ValueError(
+            f"what {file.url} gave is not the {file.name} expected, and was discarded: {error}"
+        ) from error
+    return target
 
 
-class _Download:
-    """A downloader for pooch that checks the whole of a file before it enters the cache."""
+def _check(file: PublicFile, path: Path) -> None:
+    """Raise ValueError unless a complete download is the file that was published."""
+    found = _digest(path)
+    if file.sha256 not in (None, found):
+        raise ValueError(f"its SHA-256 is {found}, that of the file published is {file.sha256}")
+    if file.check is not None:
+        file.check(path)
 
-    def __init__(self, file: PublicFile) -> None:
-        self.file = file
 
-    def __call__(self, url: str, output: str, owner: Any) -> None:
-        # Uncompressed, so that its length is that of the file and a cut connection is noticed.
-        fetch = pooch.HTTPDownloader(timeout=TIMEOUT, headers={"Accept-Encoding": "identity"})
-        fetch(url, output, owner)
-        if self.file.check is not None:
-            self.file.check(Path(output))
+def _digest(path: Path) -> str:
+    with path.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()

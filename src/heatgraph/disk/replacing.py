@@ -12,7 +12,7 @@ from typing import IO, Any, Literal
 
 from heatgraph.disk.locks import is_at, take
 
-__all__ = ["short_name", "sync_directory", "write_atomically"]
+__all__ = ["remove_abandoned", "short_name", "sync_directory", "write_atomically"]
 
 # Where a link to a pipe or to a redirected file belongs to the system, such as /dev/stdout.
 SYSTEM_LINKS = ("/dev", "/proc")
@@ -83,7 +83,7 @@ def write_atomically(
             yield file
         return
 
-    _remove_abandoned(target)
+    remove_abandoned(target)
     exclusive = "xb" if mode == "wb" else "x"
     file, beside = _open_beside(target, exclusive, encoding, newline)
     try:
@@ -131,7 +131,7 @@ def _open_beside(
         file.close()
 
 
-def _remove_abandoned(target: Path) -> None:
+def remove_abandoned(target: Path) -> None:
     """Remove the temporary files of writers of this target that died: nobody has them locked."""
     for path in target.parent.glob(f"{short_name(target)}-*.tmp"):
         with suppress(OSError):

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from heatgraph.distributed.from_dask import as_array
+from heatgraph.distributed.trouble import complete_rows, compute_sums
 from heatgraph.kernels.series import QuadraticSeries
 from heatgraph.kernels.sparse_laplacian import EdgeLayout, SparseLaplacian
 from heatgraph.models.gaussian_large import BlockSignals
@@ -46,15 +47,12 @@ class ChunkedSource:
         """
         import dask
 
-        chunks = as_array(X).to_delayed().ravel()
+        rows = as_array(X)
+        chunks = rows.to_delayed().ravel()
         per_chunk = max(1, SAMPLE // len(chunks))
         look = dask.delayed(_look, pure=False)
-        found = dask.compute(*[look(chunk, per_chunk) for chunk in chunks])
-        if not all(np.isfinite(part[2]) for part in found):
-            raise ValueError(
-                "X holds values that are missing or not finite, and a Dask collection has to be "
-                "complete for HeatCovariance: fill them, or pass the signals in memory."
-            )
+        looks = [look(chunk, rows.shape[1], per_chunk) for chunk in chunks]
+        found = compute_sums(looks, looks, rows.chunks[0])
         kept = [k for k, part in enumerate(found) if part[0]]
         if not kept:
             raise ValueError("X holds no signal: every chunk of the Dask collection is empty.")
@@ -80,7 +78,7 @@ class ChunkedSource:
         how = dask.delayed((location, unit, layout.order, dtype), traverse=False, pure=False)
         parts = tuple(make(chunk, how) for chunk in self.chunks[some])
         measure = dask.delayed(_energy, pure=False)
-        energy = sum(dask.compute(*[measure(part) for part in parts]))
+        energy = sum(compute_sums([measure(part) for part in parts], (), ()))
         n = sum(self.counts[some])
         return ChunkedSignals(parts, n, energy / (n * layout.n_nodes))
 
@@ -102,12 +100,12 @@ class ChunkedSignals:
         parts = [form(chunk, graph) for chunk in self.chunks]
         while len(parts) > 1:
             parts = [add(parts[k : k + AT_ONCE]) for k in range(0, len(parts), AT_ONCE)]
-        found: tuple[Array, Array] = parts[0].compute()
+        found: tuple[Array, Array] = compute_sums(parts, (), ())[0]
         return found
 
 
-def _look(block: Any, n: int) -> tuple[int, Array, float, Array]:
-    X = np.asarray(block, dtype=np.float64)
+def _look(block: Any, n_nodes: int, n: int) -> tuple[int, Array, float, Array]:
+    X = complete_rows(block, n_nodes)
     some = np.linspace(0, len(X) - 1, min(n, len(X))).astype(np.intp)
     return len(X), X.sum(axis=0), float(np.square(X).sum()), X[some]
 

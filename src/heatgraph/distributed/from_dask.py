@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from heatgraph.distributed import worker_tasks
 from heatgraph.distributed.parquet import ParquetRows, ParquetSignals
 from heatgraph.distributed.signal_batches import Chunk, Stream
-from heatgraph.distributed.signals import DaskSignals, Step, add_remedy
+from heatgraph.distributed.signals import DaskSignals, Step
+from heatgraph.distributed.trouble import as_rows, causes_told, check_versions, chunk_name
 from heatgraph.solvers import engine
 
 __all__ = [
@@ -86,9 +87,9 @@ class SignalSummary:
         )
 
 
-def summarise(rows: Any) -> SignalSummary:
+def summarise(rows: Any, n_nodes: int | None = None) -> SignalSummary:
     """The summary of signals (m, N), one batch at a time."""
-    X = np.asarray(rows)
+    X = as_rows(rows, n_nodes)
     n_batches = max(1, -(-len(X) // engine.BATCH))
     return reduce(add, [_of_batch(some) for some in np.array_split(X, n_batches)])
 
@@ -141,7 +142,9 @@ def cluster_client(n_threads: int) -> Iterator[Any]:
         ) as client:
             yield client
         return
-    yield client
+    with causes_told(client):
+        check_versions(client)
+        yield client
 
 
 @contextmanager
@@ -196,20 +199,22 @@ def summary_of(X: Any, given: Any, client: Any) -> SignalSummary:
         futures = client.map(summarise_row_group, given.row_groups, pure=False)
     else:
         of_block = dask.delayed(summarise, pure=False)
-        futures = client.compute([of_block(b) for b in _blocks(X)], optimize_graph=False)
+        parts = [of_block(block, X.shape[1]) for block in _blocks(X)]
+        futures = client.compute(parts, optimize_graph=False)
+    sizes = X.chunks[0]
     found = []
-    first = 0
-    for k, (future, size) in enumerate(zip(futures, X.chunks[0], strict=True)):
-        chunk = f"chunk {k} of X (signals {first} to {first + size - 1})"
+    for k, future in enumerate(futures):
         try:
             found.append(future.result())
         except Exception as error:
-            add_remedy(error)
-            error.add_note(f"This was raised while computing {chunk}.")
+            error.add_note(f"This was raised while computing {chunk_name(k, sizes)}.")
             raise
         if found[-1].n_infinite:
-            raise ValueError(f"X contains infinity: {chunk}; mark what was not observed by NaN.")
-        first += size
+            raise ValueError(
+                f"X contains infinity: {chunk_name(k, sizes)}; mark what was not observed by NaN."
+            )
+        if found[-1].n_signals != sizes[k]:
+            raise ValueError(f"X: {chunk_name(k, sizes)} has {found[-1].n_signals} signals.")
     total: SignalSummary = reduce(add, found)
     return total
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from heatgraph.distributed.from_dask import as_array
+from heatgraph.distributed.trouble import complete_rows, compute_sums
 from heatgraph.models.moments import Moments
 
 __all__ = ["fold_moments"]
@@ -28,21 +29,18 @@ def fold_moments(X: Any, n_folds: int) -> list[Moments]:
 
     rows = as_array(X)
     of_chunk = dask.delayed(_moments, pure=False)
-    chunks = [of_chunk(block) for block in rows.to_delayed().ravel()]
+    chunks = [of_chunk(block, rows.shape[1]) for block in rows.to_delayed().ravel()]
     runs = np.array_split(np.arange(len(chunks)), min(n_folds, len(chunks)))
     total = dask.delayed(_total, pure=False)
-    found = dask.compute(*[_tree([chunks[k] for k in run], total) for run in runs])
-    if not all(np.isfinite(part.scatter).all() for part in found):
-        raise ValueError(
-            "X holds values that are missing or not finite, and a Dask collection has to be "
-            "complete for HeatCovariance: fill them, pass the signals in memory, or use LearnHeat."
-        )
+    found = compute_sums(
+        [_tree([chunks[k] for k in run], total) for run in runs], chunks, rows.chunks[0]
+    )
     return [part for part in found if part.count > 0]
 
 
-def _moments(block: Any) -> Moments:
-    X = np.asarray(block, dtype=np.float64)
-    return Moments.of(X) if len(X) else Moments(0.0, np.zeros(X.shape[1]), X.T @ X)
+def _moments(block: Any, n_nodes: int) -> Moments:
+    X = complete_rows(block, n_nodes)
+    return Moments.of(X) if len(X) else Moments(0.0, np.zeros(n_nodes), X.T @ X)
 
 
 def _tree(parts: list[Any], total: Any) -> Any:

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from heatgraph.distributed import worker_tasks
+from heatgraph.distributed.trouble import check_versions
 from heatgraph.distributed.worker_tasks import Recipe
 from heatgraph.graph import CandidateEdges
 from heatgraph.kernels.eigen import DenseHeat
@@ -27,7 +28,7 @@ from heatgraph.solvers.engine import Engine, contrasts_of
 from heatgraph.solvers.quasi_newton import Evaluation
 from heatgraph.solvers.signal_model import PLAIN, SignalModel, engine_of
 
-__all__ = ["DaskEngine", "DaskSignals", "Step", "add_remedy"]
+__all__ = ["DaskEngine", "DaskSignals", "Step"]
 
 Array = NDArray[np.float64]
 
@@ -65,7 +66,8 @@ class DaskSignals:
     """Signals in parts, each a future on a cluster.
 
     ``homes`` are the workers that have worked on each part last.  ``counts`` says how often each
-    signal of a part counts, where that is not once.
+    signal of a part counts, where that is not once.  ``known`` are the workers whose version of
+    the package is that of the client.
     """
 
     client: Any
@@ -80,6 +82,7 @@ class DaskSignals:
     store: str = field(default_factory=lambda: secrets.token_hex(8))
     masked: bool = False
     alive: WeakSet[Step] = field(default_factory=WeakSet)
+    known: set[str] = field(default_factory=set)
 
     def take(self, which: NDArray[Any]) -> DaskSignals:
         """Some of the signals: by a mask, or by their numbers, as often as they are named."""
@@ -123,7 +126,8 @@ class DaskSignals:
 
     def close(self) -> None:
         """Let the workers forget the codes."""
-        self.client.run(worker_tasks.forget, self.store, on_error="ignore")
+        if self.client.status == "running":
+            self.client.run(worker_tasks.forget, self.store, on_error="ignore")
 
     def sum_of(self, function: Any, *arguments: Any) -> Any:
         """The sum over the parts of what ``function`` returns for each."""
@@ -136,6 +140,10 @@ class DaskSignals:
             groups = [tasks[k : k + FAN_IN] for k in range(0, len(tasks), FAN_IN)]
             tasks = [self._submit(worker_tasks.add_sums, group) for group in groups]
         total = worker_tasks.add_sums(_result(tasks))
+        new = set(total.homes.values()) - self.known
+        if new:  # it came while the fit was under way
+            check_versions(self.client, sorted(new))
+            self.known.update(new)
         for part, home in total.homes.items():
             self.homes[part] = home
         return total.value
@@ -241,19 +249,5 @@ def _(
 
 def _result(futures: list[Any]) -> list[Any]:
     """What tasks returned; an error of one of them is raised as it is."""
-    try:
-        found: list[Any] = futures[0].client.gather(futures)
-        return found
-    except Exception as error:
-        add_remedy(error)
-        raise
-
-
-def add_remedy(error: Exception) -> None:
-    """Say what helps where workers died on a task."""
-    if type(error).__name__ == "KilledWorker":
-        error.add_note(
-            "Workers died again and again on one part of X, most likely for want of memory: give "
-            "them more (memory_limit of the cluster), fewer threads each, or smaller chunks of "
-            "signals."
-        )
+    found: list[Any] = futures[0].client.gather(futures)
+    return found

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from heatgraph.disk.locks import is_at, take
+from heatgraph.disk.replacing import remove_abandoned
 from heatgraph.errors import ParameterError
 from heatgraph.files import read_arrays, write_arrays
 from heatgraph.graph import Graph
@@ -86,6 +87,8 @@ class Checkpoint:
             if self.path.exists():
                 self._hold()
                 self.records = self._read()
+                # Here too, since a fit that was done already writes nothing.
+                remove_abandoned(Path(os.path.realpath(self.path)))
             else:
                 self._write()  # what forbids it is best known before the work
         except BaseException:
