@@ -56,3 +56,13 @@ def test_two_scales_that_are_close_leave_the_errors_finite():
     table = local_edge_tests(pairs, x, M, n_scales=2)
     assert np.isfinite(table.to_numpy()).all()
     assert (table["z"] > 0.0).all()
+
+
+def test_beside_weights_that_make_two_nodes_one_an_error_may_be_unknown_but_no_p_value_is():
+    pairs, x = point_on("geometric", 300, 1e-4)
+    x[: pairs.n_edges : 37] *= 300.0
+    table = local_edge_tests(pairs, x, M)
+    unknown = table["standard_error"].isna()
+    assert unknown.any()
+    assert (table["p_value"][unknown] == 0.5).all()
+    assert table.drop(columns="standard_error").notna().all().all()

@@ -51,7 +51,8 @@ def local_edge_tests(
     ``x`` is a point ``[w, log v, log r, log sigma2]`` with positive weights on ``candidates``,
     which are in order.  A noise at its bound is not free.  As in
     :func:`heatgraph.solvers.information.edge_tests`, weights and standard errors are those of
-    weights of sum ``N / 2``.
+    weights of sum ``N / 2``.  Where rounding leaves nothing of the variance, beside weights so heavy
+    that two nodes are nearly one, the standard error is NaN, ``z`` 0 and the p-value 0.5.
     """
     E, N = candidates.n_edges, candidates.n_nodes
     graph = _Neighbours(candidates, x[:E])
@@ -75,7 +76,9 @@ def local_edge_tests(
     among = np.einsum("ev,vu,eu->e", moved, inverse, moved)
     w, unit = x[:E], 2.0 / n_signals
     raw = unit * (variance + among)
-    z = w / np.sqrt(raw)
+    # Where two nodes are nearly one, rounding leaves no variance of the weights around them.
+    known = raw > 0.0
+    z = np.divide(w, np.sqrt(np.where(known, raw, 1.0)), out=np.zeros(E), where=known)
     total = float(w.sum())
     with_sum = unit * (sums + moved @ inverse @ moved.sum(axis=0))  # Cov 1
     share = w / total
@@ -84,7 +87,7 @@ def local_edge_tests(
     return pd.DataFrame(
         {
             "weight": w * stretch,
-            "standard_error": stretch * np.sqrt(np.maximum(spread, 0.0)),
+            "standard_error": np.where(known, stretch * np.sqrt(np.maximum(spread, 0.0)), np.nan),
             "z": z,
             "p_value": norm.sf(z),
         }
