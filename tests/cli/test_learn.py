@@ -304,6 +304,7 @@ def test_ctrl_c_keeps_the_best_so_far(signals, tmp_path):
     assert {path.name for path in tmp_path.iterdir()} == {"out", "signals.csv"}
 
 
+@pytest.mark.slow  # that a folder survives a kill has a faster test of its own
 @pytest.mark.skipif(os.name != "posix", reason="POSIX signals")
 def test_killed_in_the_middle_leaves_the_old_result(run, signals, tmp_path):
     out = tmp_path / "out"

@@ -224,13 +224,11 @@ def test_a_fitted_model_can_be_copied_between_processes(data, model):
     np.testing.assert_array_equal(again.covariance_ @ data[2][0], model.covariance_ @ data[2][0])
 
 
-@pytest.mark.parametrize("case", ["star", "two edges", "identical nodes", "two nodes", "zeros"])
+@pytest.mark.parametrize("case", ["two edges", "identical nodes", "two nodes", "zeros"])
 def test_odd_input_ends_in_a_finite_model(data, case):
     rng = np.random.default_rng(0)
     X, options = data[1][:60, :20].copy(), {"tol": 0.1}
-    if case == "star":
-        options["candidates"] = [(0, k) for k in range(1, 20)]
-    elif case == "two edges":
+    if case == "two edges":
         options["candidates"] = [(0, 1), (1, 2)]
     elif case == "identical nodes":
         X[:, :6] = X[:, :1]

@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 
 from heatgraph.estimators import LearnHeat
-from heatgraph.experiments import figure1, paper_settings, synthetic_runs
+from heatgraph.experiments import figure1, figure3, paper_settings, synthetic_runs
 
 
 @pytest.fixture
@@ -16,5 +16,6 @@ def hasty(monkeypatch):
     given = partial(LearnHeat, alpha=0.03, beta=0.03, penalty="l1", tol=1e-2)
     monkeypatch.setitem(synthetic_runs.ESTIMATORS, "heat", given)
     monkeypatch.setattr(figure1, "LearnHeat", given)
+    monkeypatch.setattr(figure3, "QUICK_SIZES", (2, 15))
     monkeypatch.setattr(paper_settings, "QUICK_NODES", 6)
     monkeypatch.setattr(paper_settings, "QUICK_SIGNALS", 15)
