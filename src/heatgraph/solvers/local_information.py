@@ -51,8 +51,8 @@ def local_edge_tests(
     ``x`` is a point ``[w, log v, log r, log sigma2]`` with positive weights on ``candidates``,
     which are in order.  A noise at its bound is not free.  As in
     :func:`heatgraph.solvers.information.edge_tests`, weights and standard errors are those of
-    weights of sum ``N / 2``.  Where rounding leaves nothing of the variance, beside weights so heavy
-    that two nodes are nearly one, the standard error is NaN, ``z`` 0 and the p-value 0.5.
+    weights of sum ``N / 2``.  Where rounding leaves nothing of the variance, beside weights so
+    heavy that two nodes are nearly one, the standard error is NaN, ``z`` 0 and the p-value 0.5.
     """
     E, N = candidates.n_edges, candidates.n_nodes
     graph = _Neighbours(candidates, x[:E])
