@@ -64,8 +64,9 @@ def _fuzz(section: dict[str, Any]) -> str:
 def _numbers(section: dict[str, Any]) -> str:
     fitted = sum(n for how, n in section["ends"].items() if how.endswith("fitted fitted"))
     return (
-        f"{section['examples']} examples from seed {section['seed']}, each by two estimators; "
-        f"{fitted} fitted by both, the others refused with an error that names the reason"
+        f"{section['examples']} examples from seed {section['seed']}, {section.get('on_dask', 0)} "
+        f"of them on Dask too, each by two estimators; {fitted} times both fitted, the other times "
+        "one or both refused with an error that names the reason"
     )
 
 
