@@ -128,7 +128,7 @@ def limited(name: str) -> dict[str, Any]:
             found = in_child(fit, checkpoint, limit * 2**20)
             print(f"{name}, {limit} MB: {found['ended']} {found.get('told', '')}", flush=True)
             assert not found["ended"].startswith("FAILED"), found
-            if states is not None and limit <= states // 2**21:
+            if states is not None and limit == states // 2**21:
                 assert found["ended"] == REFUSED, "half of what was stated is taken for enough"
             ends[found["ended"]] += 1
             again = in_child(fit, checkpoint)

@@ -56,9 +56,15 @@ def _faults(section: dict[str, Any]) -> str:
 
 
 def _fuzz(section: dict[str, Any]) -> str:
-    each = ", ".join(f"{name} {found['executions']}" for name, found in section["readers"].items())
-    seconds = max(found["seconds"] for found in section["readers"].values())
-    return f"{section['total']} files, up to {seconds} s for each reader ({each})"
+    readers = section["parts"]
+    each = ", ".join(f"{name} {found['executions']}" for name, found in readers.items())
+    total = sum(found["executions"] for found in readers.values())
+    seconds = [found["seconds"] for found in readers.values()]
+    slowest = max(found["slowest"] for found in readers.values())
+    return (
+        f"{total} files, {min(seconds)} to {max(seconds)} s for each reader ({each}); the slowest "
+        f"file took {slowest} s"
+    )
 
 
 def _numbers(section: dict[str, Any]) -> str:

@@ -217,7 +217,7 @@ def _read_parquet(path: Path, options: TableOptions) -> _Raw:
             content = parquet.read_table(file)
             _check_distinct(path, content.column_names)
             frame: pd.DataFrame = content.to_pandas()
-        except (ValueError, OSError, TypeError) as error:
+        except (ValueError, OSError, TypeError, LookupError, AttributeError) as error:
             raise ValueError(f"{path} cannot be read as Parquet ({error})") from error
     if frame.shape[1] == 0 or not len(frame):
         raise ValueError(f"{path} is empty")
