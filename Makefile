@@ -50,7 +50,7 @@ demo: $(DEMO)  ## Learn a graph from example signals, into demo-output/
 	$(BIN)/heatgraph demo --output demo-output --force
 
 test: setup  ## Run the tests and the examples in the docstrings
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(PYTEST_ARGS)
 
 test-slow: setup  ## Run the slow tests
 	$(BIN)/python -m pytest -m slow $(PYTEST_ARGS)
@@ -123,7 +123,7 @@ bench-real: setup $(REAL_VENV)/.installed  ## Run the benchmark on data from els
 	$(BIN)/python -m $(subst /,.,$(basename $(REAL))) --seeds $(REAL_SEEDS) $(REAL_ARGS)
 	$(BIN)/python -m $(subst /,.,$(basename $(COVARIANCE))) --seeds $(REAL_SEEDS)
 
-bench-scale: setup  ## Run the benchmark of large graphs, for an hour or so
+bench-scale: setup $(REAL_VENV)/.installed  ## Run the benchmark of large graphs, for an hour or so
 	$(BIN)/python -m $(subst /,.,$(basename $(LARGE)))
 	$(BIN)/python -m $(subst /,.,$(basename $(SCALE)))
 

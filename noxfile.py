@@ -15,6 +15,10 @@ PYTHONS = ["3.11", "3.12", "3.13", "3.14"]
 # Packages that the tests need but the library does not; their lowest versions are not our promise.
 TEST_ONLY = ["test", "lint", "docs", "dev", "all"]
 
+INSTALLED = ("--override-ini", "pythonpath=", "tests", "--dist", "worksteal")
+# What the lowest matplotlib and typer call, before it was deprecated.
+OF_THEIR_TIME = ["click<8.2", "pyparsing<3.3"]
+
 NEIGHBOURS = ("tests/graph/test_neighbours.py", "tests/estimators/test_neighbours.py")
 
 nox.options.sessions = ["tests", "lowest"]
@@ -35,8 +39,11 @@ def lowest_versions() -> list[str]:
 
 
 def run_tests(session: nox.Session) -> None:
-    """Run the default tests, in as many processes as there are cores."""
-    session.run("python", "-m", "pytest", "-n", "auto", "--dist", "loadfile", *session.posargs)
+    """Run the tests of what is installed, in as many processes as there are cores.
+
+    The sources beside the tests have no compiled core.
+    """
+    session.run("python", "-m", "pytest", *INSTALLED, "-n", "auto", *session.posargs)
 
 
 @nox.session(python=PYTHONS)
@@ -50,7 +57,7 @@ def tests(session: nox.Session) -> None:
 def lowest(session: nox.Session) -> None:
     """The default tests with the lowest versions that the library promises to work with."""
     pins = Path(session.create_tmp()) / "lowest.txt"
-    pins.write_text("\n".join(lowest_versions()) + "\n")
+    pins.write_text("\n".join([*lowest_versions(), *OF_THEIR_TIME]) + "\n")
     session.install("--constraint", str(pins), ".[test]")
     run_tests(session)
 
@@ -59,7 +66,7 @@ def lowest(session: nox.Session) -> None:
 def neighbours(session: nox.Session) -> None:
     """The tests with packages that only some users have, and that take a gigabyte."""
     session.install(".[test]", "mne-connectivity", "torch", "torch-geometric")
-    session.run("python", "-m", "pytest", "-rs", *NEIGHBOURS, *session.posargs)
+    session.run("python", "-m", "pytest", *INSTALLED[:2], "-rs", *NEIGHBOURS, *session.posargs)
 
 
 @nox.session(python=PYTHONS[:-1])
@@ -70,6 +77,4 @@ def wheel(session: nox.Session) -> None:
     session.run("python", "-m", "build", "--outdir", str(where))
     newest = max(where.glob("*.whl"), key=lambda path: path.stat().st_mtime)
     session.install(f"heatgraph[test] @ {newest.as_uri()}")
-    session.run(
-        "python", "-m", "pytest", "--override-ini", "pythonpath=", "tests", *session.posargs
-    )
+    session.run("python", "-m", "pytest", *INSTALLED, *session.posargs)

@@ -8,7 +8,8 @@ predicted: 1 is the node mean.  AP is the average precision of the weights of al
 true edges, F the F-measure of a method's own edges.  Every method is as it comes, with one thread.
 
 A finished cell is kept in ``benchmarks/.cache/cells`` and is not run again until its data, the
-scores or the library change.
+scores or the library change.  ``--keep`` adds to the results file what is run now; what it has of
+other methods, data and seeds stays, each cell with the commit it was run at.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from typing import Any
 from joblib import Parallel, delayed
 
 from benchmarks import real_report
+from benchmarks.bench_covariance import write
 from benchmarks.real_data import SEEDS, load, makers
 from benchmarks.real_methods import METHODS
 from benchmarks.real_score import SIZES, Cell, run_cell
@@ -43,6 +45,7 @@ def options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, default=1, help="cells at a time")
     parser.add_argument("--limit", type=int, default=1800, help="seconds for a cell")
     parser.add_argument("--fresh", action="store_true", help="run finished cells again")
+    parser.add_argument("--keep", action="store_true", help="keep the file's other cells")
     parser.add_argument("--output", type=Path, default=OUTPUT)
     given = parser.parse_args(arguments)
     given.numbers = SEEDS[given.seeds][: given.first]
@@ -101,27 +104,54 @@ def about(given: argparse.Namespace) -> dict[str, Any]:
     }
 
 
+def with_earlier(cells: list[dict[str, Any]], earlier: dict[str, Any]) -> list[dict[str, Any]]:
+    """The cells of a results file, and those run now in place of the same ones there."""
+
+    def place(cell: dict[str, Any]) -> tuple[Any, ...]:
+        return tuple(cell[key] for key in Cell._fields)
+
+    known = {place(cell): {"commit": earlier["commit"], **cell} for cell in earlier["cells"]}
+    return list((known | {place(cell): cell for cell in cells}).values())
+
+
 def main(arguments: list[str] | None = None) -> int:
     given = options(arguments)
     names = available(given.only or list(makers()), given.numbers)
-    cells = run(given, names)
+    told = {name: load(name, given.numbers[0]).provenance for name in names}
+    path = given.output / "real.json"
+    result = about(given)
+    cells = [{**cell, "commit": result["commit"]} for cell in run(given, names)]
+    if given.keep and path.exists():
+        earlier = json.loads(path.read_text())
+        cells = with_earlier(cells, earlier)
+        told = earlier["provenance"] | told
+        result["numbers"] = sorted({cell["seed"] for cell in cells})
     rows = real_report.rows_of(cells)
     summary = real_report.summary(rows)
-    told = {name: load(name, given.numbers[0]).provenance for name in names}
     text = real_report.tables(rows, told)
     print(text)
     print(real_report.summary_text(summary))
     given.output.mkdir(parents=True, exist_ok=True)
-    result = {**about(given), "provenance": told, "summary": summary, "rows": rows, "cells": cells}
-    (given.output / "real.json").write_text(json.dumps(result, indent=1) + "\n")
+    result |= {"provenance": told, "summary": summary, "rows": rows, "cells": cells}
+    write(path, json.dumps(result, indent=1) + "\n")
     # Not .md: the pages of the documentation include it.
-    seeds = ", ".join(map(str, given.numbers))
-    when = f"Seeds {seeds} ({given.seeds}), at {result['commit'][:9]} on {result['date'][:10]}.\n"
-    tables = "\n".join([when, text, real_report.summary_text(summary)])
-    (given.output / "real-tables.txt").write_text(tables + "\n")
+    tables = [_when(given, result), text, real_report.summary_text(summary)]
+    write(given.output / "real-tables.txt", "\n".join(tables) + "\n")
     for name, figure in real_report.pictures(rows).items():
         figure.savefig(given.output / f"real-{name}.png", dpi=150)
     return 0
+
+
+def _when(given: argparse.Namespace, result: dict[str, Any]) -> str:
+    """Which seeds, and at which commit each method ran."""
+    ran: dict[str, set[str]] = {}
+    for cell in result["cells"]:
+        ran.setdefault(cell["commit"][:9], set()).add(cell["method"])
+    usual = max(ran, key=lambda commit: len(ran[commit]))
+    others = [f"{', '.join(sorted(ran[c]))} at {c}" for c in ran if c != usual]
+    seeds = ", ".join(map(str, result["numbers"]))
+    places = "; ".join([f"at {usual}", *others])
+    return f"Seeds {seeds} ({given.seeds}), last run on {result['date'][:10]}, {places}.\n"
 
 
 if __name__ == "__main__":

@@ -84,6 +84,9 @@ SOURCES = {
     "accuracy": benchmark("bench_accuracy", *HEAT),
     "recovery": benchmark("bench_accuracy", *HEAT, parts=("recovery",)),
     "noise": benchmark("bench_accuracy", *HEAT, parts=("decibels", "few")),
+    "gaps": benchmark("bench_accuracy", *HEAT, parts=("gaps",)),
+    "starts": benchmark("bench_accuracy", *HEAT, parts=("starts",)),
+    "cuts": benchmark("bench_accuracy", *HEAT, parts=("cuts",)),
     "sensitivity": benchmark("bench_accuracy", *HEAT, parts=("sensitivity",)),
     "etex": Source(
         ("etex",), (*HEAT, "heatgraph.experiments.etex", "heatgraph.experiments.etex_fits")

@@ -102,6 +102,7 @@ def test_a_file_that_may_grow_no_larger(model_file, tmp_path):
     assert done.stdout.splitlines() == ["refused 27", "['model.npz']"]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     shutil.which("unshare") is None
     or subprocess.run(["unshare", "-rm", "true"], capture_output=True).returncode != 0,

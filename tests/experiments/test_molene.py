@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from heatgraph.experiments import Settings, get_experiment
-from heatgraph.experiments.molene import METHODS, _interpolate, treat
+from heatgraph.experiments.molene import METHODS, fill_smoothly, treat
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def test_interpolation_minimises_its_form(rng):
     Q = A @ A.T + np.eye(6)
     X = rng.standard_normal((3, 6))
     shown = np.where(rng.random((3, 6)) < 0.4, np.nan, X)
-    filled = _interpolate(Q, shown)
+    filled = fill_smoothly(Q, shown)
     assert np.array_equal(filled[~np.isnan(shown)], X[~np.isnan(shown)])
     gradient = filled @ Q
     assert np.abs(gradient[np.isnan(shown)]).max() < 1e-6

@@ -8,7 +8,7 @@ import pytest
 
 from heatgraph.datasets.zones import zone_names
 from heatgraph.experiments import Settings, get_experiment
-from heatgraph.experiments.uber import GROUPS, READINGS, SLOTS, _verdicts
+from heatgraph.experiments.uber import GROUPS, READINGS, SLOTS, verdicts_of
 from heatgraph.experiments.uber_fits import learn_slot, shares
 from heatgraph.graph import Graph
 
@@ -102,7 +102,7 @@ def table(**special):
     ],
 )
 def test_a_reading_holds_only_beyond_other_slots_and_chance(special, leads, holds):
-    verdict = _verdicts(table(**special)).set_index("claim").loc["airports early in the morning"]
+    verdict = verdicts_of(table(**special)).set_index("claim").loc["airports early in the morning"]
     assert (bool(verdict["leads_other_slots"]), bool(verdict["holds"])) == (leads, holds)
 
 
@@ -111,8 +111,8 @@ def test_the_rush_hours_are_both_needed():
     one = table(**{f"{group} 7-10": (0.4, 0.05)})
     both = table(**{f"{group} 7-10": (0.4, 0.05), f"{group} 16-19": (0.3, 0.05)})
     claim = "boroughs and Manhattan in the rush hours"
-    assert not _verdicts(one).set_index("claim").loc[claim, "holds"]
-    assert _verdicts(both).set_index("claim").loc[claim, "holds"]
+    assert not verdicts_of(one).set_index("claim").loc[claim, "holds"]
+    assert verdicts_of(both).set_index("claim").loc[claim, "holds"]
 
 
 @pytest.mark.slow

@@ -15,7 +15,6 @@ from heatgraph import (
     HeatFilter,
     LearnHeat,
     SmoothGraph,
-    SpectralTemplates,
 )
 from heatgraph.datasets import make_graph, make_heat_signals
 from heatgraph.report import write_report
@@ -30,9 +29,17 @@ def parts(text):
     ]
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def graph():
     return Graph([(0, 1), (1, 2), (2, 3)], [1.0, 2.0, 3.0], names=["a", "b", "c", "d"])
+
+
+@pytest.fixture(scope="module")
+def text(graph, tmp_path_factory):
+    """The page of the graph, for tests that only read it."""
+    path = tmp_path_factory.mktemp("page") / "report.html"
+    write_report(graph, path)
+    return path.read_text(encoding="utf-8")
 
 
 @pytest.fixture
@@ -56,8 +63,7 @@ def test_names_stay_in_the_data(hostile_page, hostile):
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in text  # the heading
 
 
-def test_only_listed_scripts_may_run(page, graph):
-    text = page(graph)
+def test_only_listed_scripts_may_run(text):
     policy = re.search(r'Security-Policy" content="([^"]*)"', text)[1]
     assert "default-src 'none'" in policy
     allowed = set(re.findall(r"'sha256-([^']*)'", policy))
@@ -69,18 +75,16 @@ def test_only_listed_scripts_may_run(page, graph):
     assert "unsafe-inline" not in script
 
 
-def test_nothing_points_elsewhere(page, graph):
-    markup = re.sub(r"<script.*?</script>", "", page(graph), flags=re.DOTALL)
+def test_nothing_points_elsewhere(text):
+    markup = re.sub(r"<script.*?</script>", "", text, flags=re.DOTALL)
     assert not re.search(r"https?:|src=|href=|url\(", markup)
 
 
-def test_the_same_model_gives_the_same_data(page, graph):
-    assert parts(page(graph))[0][0] == parts(page(graph))[0][0]
+def test_the_same_model_gives_the_same_data(page, graph, text):
+    assert parts(page(graph))[0][0] == parts(text)[0][0]
 
 
-@pytest.mark.parametrize(
-    "estimator", [SmoothGraph(beta=0.1), SpectralTemplates(), GraphicalLassoGraph(alpha=0.1)]
-)
+@pytest.mark.parametrize("estimator", [SmoothGraph(beta=0.1), GraphicalLassoGraph(alpha=0.1)])
 def test_other_methods_have_pages_too(page, estimator):
     X, _ = make_heat_signals(make_graph("ring", 6, 0), [1.0], 30, 2, 0.01, 0)
     model = estimator.fit(X)
@@ -113,7 +117,7 @@ def test_what_was_run_and_what_to_beware_of(make_model, page, graph):
 
 def test_the_choice_is_marked_in_the_table(page):
     X, _ = make_heat_signals(make_graph("ring", 6, 0), [1.0], 30, 2, 0.01, 0)
-    model = LearnHeat(n_scales=1, beta=0.01, tol=1e-3).fit(X)
+    model = LearnHeat(n_scales=1, beta=0.01, tol=0.1).fit(X)
     text = page(model)
     assert f"All {len(model.selection_)} that were tried" in text
     assert f"All {len(model.stretches_)} stretches of the diffusion times" in text

@@ -18,8 +18,8 @@ from heatgraph.solvers.result import Solution, Status
 from heatgraph.solvers.signal_model import (
     InterceptEngine,
     LevelCodes,
+    LevelProblem,
     SignalModel,
-    _Problem,
     engine_of,
     level_of,
     subtract_level,
@@ -112,7 +112,7 @@ class TestLevel:
         D = objective.dictionary(weights(objective, rng), TAU)
         engine = engine_of(signals, objective, WITH_LEVEL)
         codes, _ = engine.code(D, engine.zero_codes(D.n_atoms), None)
-        monkeypatch.setattr(_Problem, "step", lambda self, point: None)
+        monkeypatch.setattr(LevelProblem, "step", lambda self, point: None)
         again, _ = engine.code(D, codes, None)
         assert again.h == pytest.approx(codes.h, abs=1e-9)
         assert np.array_equal(again.u, codes.u)
@@ -159,14 +159,14 @@ class TestLevel:
         """``d (sum_m r_m) / d u = -C``, by finite differences."""
         objective, signals = make_objective(), make_signals(missing)
         D = objective.dictionary(weights(objective, rng), TAU)
-        problem = _Problem(LocalEngine(objective, signals), D, D.kernel.atoms(TAU), None)
+        problem = LevelProblem(LocalEngine(objective, signals), D, D.kernel.atoms(TAU), None)
         start = np.zeros((M, D.n_atoms))
 
         def left(u):
             h = problem.at(u, start).codes.h
-            return problem._residual(u, h).sum(axis=1)
+            return problem.residual(u, h).sum(axis=1)
 
-        C = problem._curvature(problem.at(LEVEL, start).codes.h)
+        C = problem.curvature(problem.at(LEVEL, start).codes.h)
         np.testing.assert_allclose(C, C.T, atol=1e-9)
         for _ in range(3):
             d = 1e-6 * rng.standard_normal(N)

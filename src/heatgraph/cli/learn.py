@@ -361,7 +361,8 @@ def human(model: Any, table: SignalTable | ClusterTable) -> list[Any]:
 def _told_prediction(facts: dict[str, Any]) -> list[str]:
     if "predicted" not in facts:
         return []
-    told = f"The graph predicts {facts['predicted']:.1%} of the variance of hidden values."
+    predicted = round(facts["predicted"], 3) + 0.0  # never "-0.0%"
+    told = f"The graph predicts {predicted:.1%} of the variance of hidden values."
     without = facts["predicted_by_ledoit_wolf"]
     if not np.isfinite(without):
         return [told]

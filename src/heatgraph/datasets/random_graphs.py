@@ -70,7 +70,7 @@ def erdos_renyi(
     check_choice("weights", weights, ("unit", "uniform"))
 
     def draw() -> Graph:
-        edges = _random_pairs(n_nodes, p, rng)
+        edges = random_pairs(n_nodes, p, rng)
         return Graph(edges, np.ones(len(edges)), n_nodes)
 
     # Weights come after the last draw, so that the choice of weights does not move the edges.
@@ -172,11 +172,10 @@ def community(
     starts = np.searchsorted(block, np.arange(n_communities + 1))
 
     def draw() -> Graph:
-        between = _random_pairs(n_nodes, p_out, rng)
+        between = random_pairs(n_nodes, p_out, rng)
         between = between[block[between[:, 0]] != block[between[:, 1]]]
         within = [
-            start + _random_pairs(end - start, p_in, rng)
-            for start, end in pairwise(starts.tolist())
+            start + random_pairs(end - start, p_in, rng) for start, end in pairwise(starts.tolist())
         ]
         edges = np.concatenate([between, *within])
         return Graph(edges, np.ones(len(edges)), n_nodes)
@@ -196,7 +195,7 @@ def _first_connected(draw: Callable[[], Graph], n_nodes: int, remedy: str) -> Gr
     raise ValueError(f"no connected graph of {n_nodes} nodes in {n_draws} draws; {remedy}")
 
 
-def _random_pairs(n_nodes: int, p: float, rng: np.random.Generator) -> Pairs:
+def random_pairs(n_nodes: int, p: float, rng: np.random.Generator) -> Pairs:
     """Each of the pairs of ``n_nodes`` independently with probability ``p``, in O(drawn) memory."""
     n_pairs = n_nodes * (n_nodes - 1) // 2
     if p == 0.0 or n_pairs == 0:

@@ -207,7 +207,9 @@ def _share(entry: Path, place: Path) -> None:
 def _exchange(one: Path, other: Path) -> bool:
     """Let two folders change places at one stroke; False where the system cannot.
 
-    Two renames would leave a moment, between them, at which the target is not there.
+    Two renames would leave a moment, between them, at which the target is not there; a process
+    killed in it would leave the old result in the workshop, where the next that writes finds it but
+    none that reads.  Python has no function for it, hence the one of the C library.
     """
     try:
         renameat2 = ctypes.CDLL(None, use_errno=True).renameat2

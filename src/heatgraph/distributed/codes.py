@@ -94,7 +94,7 @@ class CodeStore:
         fit, part = self.key
         with _lock:
             if fit not in _folders or not _folders[fit].exists():
-                _folders[fit] = Path(tempfile.mkdtemp(prefix="heatgraph-", dir=_local_folder()))
+                _folders[fit] = Path(tempfile.mkdtemp(prefix="heatgraph-", dir=local_folder()))
             return _folders[fit] / f"{part}-{secrets.token_hex(8)}.codes"
 
 
@@ -103,7 +103,7 @@ def _drop(codes: Iterable[csr_array]) -> None:
         codes.remove()
 
 
-def _local_folder() -> str | None:
+def local_folder() -> str | None:
     """The folder of the worker, which is removed with it; without a worker the system's."""
     try:
         from distributed import get_worker

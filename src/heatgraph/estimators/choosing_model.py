@@ -245,14 +245,15 @@ def _warn_of_units(X: Any, estimator: Any) -> None:
     known, spread = known[spread > 0.0], spread[spread > 0.0]
     if known.size < 2 or spread.max() <= UNLIKE * spread.min():
         return
+    times = float(f"{spread.max() / spread.min():.2g}")
     most, least = (
         k if names is None else repr(names[k])
         for k in (known[spread.argmax()], known[spread.argmin()])
     )
     _say(
-        f"node {most} varies {spread.max() / spread.min():.2g} times as much as node {least}. Both "
-        "models take all nodes to be in the same unit: if theirs differ, divide each column by its "
-        "standard deviation."
+        f"node {most} varies {times:,.0f} times as much as node {least}. Both models take all "
+        "nodes to be in the same unit: if theirs differ, divide each column by its standard "
+        "deviation, as X / X.std() of pandas does."
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -217,31 +217,9 @@ def mean_around(p: HeatParameters, fit: Fit, keeper: Keeper = NO_CHECKPOINT) -> 
     Which alpha is chosen among neighbours is much of a toss-up, and what is an edge at one of them
     only is most often none.
     """
-    stages = [keeper.within(f"around{k}") for k in range(len(AROUND))]
-    kept = [stage.get() for stage in stages]
-    missing = [c for c, record in zip(AROUND, kept, strict=True) if record is None]
-    if isinstance(p.signals, Signals):
-        fits = Parallel(n_jobs=min(p.n_jobs, len(AROUND)), return_as="generator")(
-            delayed(_refit)(p, fit, p.signals, c) for c in missing
-        )
-    else:
-        fits = (refit(p, fit, p.signals, c) for c in missing)
-    return _mean([fit.solution.w, *_weights(stages, kept, fits)])
-
-
-def _mean(weights: Sequence[Array]) -> Array:
-    mean: Array = np.mean(weights, axis=0)
+    others = _weights(p, fit, [(None, c) for c in AROUND], ["around0", "around1"], keeper)
+    mean: Array = np.mean([fit.solution.w, *others], axis=0)
     return mean
-
-
-def _weights(
-    stages: Sequence[Keeper], kept: Sequence[Record | None], fits: Iterator[Solution]
-) -> Iterator[Array]:
-    """The weights that were kept, and in between those of the fits made now, which are kept too."""
-    for stage, record in zip(stages, kept, strict=True):
-        w = next(fits).w if record is None else record.arrays["w"]
-        stage.put(Record(arrays={"w": w}))
-        yield w
 
 
 def refit_resamples(
@@ -249,21 +227,42 @@ def refit_resamples(
 ) -> Iterator[Array]:
     """The weights of ``n`` fits of signals drawn with replacement, one after the other."""
     M = p.signals.n_signals
-    stages = [keeper.within(f"resample{k}") for k in range(n)]
+    draws = ((p.rng.integers(0, M, M), 1.0) for _ in range(n))
+    return _weights(p, fit, draws, [f"resample{k}" for k in range(n)], keeper)
+
+
+def _weights(
+    p: HeatParameters,
+    fit: Fit,
+    others: Iterable[tuple[NDArray[np.intp] | None, float]],
+    names: Sequence[str],
+    keeper: Keeper,
+) -> Iterator[Array]:
+    """The weights of other fits: of the signals that are named, or all; at so many times alpha.
+
+    Those that a checkpoint has under their names are not fitted again; the rest are kept there.
+    """
+    stages = [keeper.within(name) for name in names]
     kept = [stage.get() for stage in stages]
     # Every draw is made, so that those that follow are the same whatever was kept.
-    draws = (p.rng.integers(0, M, M) for _ in range(n))
-    missing = (draw for draw, record in zip(draws, kept, strict=True) if record is None)
-    if isinstance(p.signals, Signals):
-        fits = Parallel(n_jobs=p.n_jobs, return_as="generator")(
-            delayed(_refit)(p, fit, p.signals.take(draw)) for draw in missing
-        )
+    missing = (
+        (p.signals if some is None else p.signals.take(some), times_alpha)
+        for (some, times_alpha), record in zip(others, kept, strict=True)
+        if record is None
+    )
+    if isinstance(p.signals, DaskSignals):
+        fits = (refit(p, fit, *other) for other in missing)
     else:
-        fits = (refit(p, fit, p.signals.take(draw)) for draw in missing)
-    return _weights(stages, kept, fits)
+        fits = Parallel(n_jobs=min(p.n_jobs, len(names)), return_as="generator")(
+            delayed(_refit)(p, fit, *other) for other in missing
+        )
+    for stage, record in zip(stages, kept, strict=True):
+        w = next(fits).w if record is None else record.arrays["w"]
+        stage.put(Record(arrays={"w": w}))
+        yield w
 
 
-def _refit(p: HeatParameters, fit: Fit, signals: Signals, times_alpha: float = 1.0) -> Solution:
+def _refit(p: HeatParameters, fit: Fit, signals: Signals, times_alpha: float) -> Solution:
     # In a process of its own, where the limits of the caller's do not hold.
     with bounded_blas():
         return refit(p, fit, signals, times_alpha)

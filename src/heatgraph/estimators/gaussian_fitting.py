@@ -43,6 +43,8 @@ EDGE_PENALTY = 3.0
 EDGE_SHRINKAGE = (1e-3, 1e-2)  # with more signals than nodes, and with fewer
 STILL = 1e-12  # of the mean variance: a fold whose signals vary less is left out
 PILOT_ROUNDS = 5  # of EM, to begin with
+PILOT_TOL, PILOT_STEPS = 1e-3, 10  # of the fit in each of them, which the next one changes anyway
+LEAST_VARIANCE = 0.1  # of the mean one: what a node that was seen to vary less is given at first
 
 
 @dataclass(frozen=True, eq=False)
@@ -251,8 +253,8 @@ def _pilot(settings: CovarianceSettings, X: Array) -> tuple[Array, Array]:
         mean = np.zeros_like(mean)
     variance = np.where(observed, np.square(X - mean), 0.0).sum(axis=0) / count
     typical = float(variance.mean()) or 1.0
-    C = np.diag(np.maximum(variance, 0.1 * typical))
-    rough = replace(settings.fitter, tol=1e-3, max_iter=10, report=None)
+    C = np.diag(np.maximum(variance, LEAST_VARIANCE * typical))
+    rough = replace(settings.fitter, tol=PILOT_TOL, max_iter=PILOT_STEPS, report=None)
     x = None
     for _ in range(PILOT_ROUNDS):
         moments = expected_moments(X, mean, C)

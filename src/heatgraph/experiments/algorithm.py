@@ -13,26 +13,25 @@ from numpy.typing import NDArray
 
 from heatgraph.experiments.base import Outcome, Readings, Settings
 from heatgraph.experiments.paper_settings import (
-    NOISE_DB,
     TABLES,
+    decibels,
     grid,
     n_instances,
-    noise_std,
     problem,
 )
 from heatgraph.experiments.style import COLOURS, MARKERS, plain
 from heatgraph.experiments.sweep import sweep
 from heatgraph.experiments.synthetic_problems import MODELS
 from heatgraph.experiments.synthetic_runs import path
-from heatgraph.experiments.table_rows import NAMES, best_common
+from heatgraph.experiments.table_rows import LEARNED, NAMES, OURS, PAPER, best_common
 
 __all__ = ["run"]
 
 TITLE = "Algorithm 1: the paper's own algorithm and ours"
 LABELS = {
-    "paper": "LearnHeat (paper), τ held",
-    "paper, scales learned": "LearnHeat (paper), τ learned",
-    "heat": "our solver, τ held",
+    "paper": f"{PAPER}, τ held",
+    "paper, scales learned": LEARNED,
+    "heat": f"{OURS}, τ held",
 }
 
 
@@ -68,6 +67,11 @@ class Found:
     converged: float
     scales: list[float]
     power: float  # of the signals, with their noise
+
+    @property
+    def decibels(self) -> float | None:
+        """How far the noise is below the signals, in the mean over the graphs."""
+        return decibels(self.power, self.case.readings) if self.case.noisy else None
 
 
 def run(settings: Settings) -> Outcome:
@@ -158,18 +162,10 @@ def _table(found: Sequence[Found]) -> pd.DataFrame:
             "beta": x.row[1],
             "converged": x.converged,
             "scales": x.scales,
-            "signal_to_noise_db": _decibels(x),
+            "signal_to_noise_db": x.decibels,
         }
         for x in found
     )
-
-
-def _decibels(x: Found) -> float | None:
-    """How far the noise is below the signals, in the mean over the graphs."""
-    if not x.case.noisy or x.case.readings.noise == "13dB":
-        return NOISE_DB if x.case.noisy else None
-    noise = noise_std(x.case.readings) ** 2
-    return float(10.0 * np.log10((x.power - noise) / noise))
 
 
 def _by_method(found: Sequence[Found], method: str) -> dict[Case, Found]:
@@ -215,7 +211,7 @@ def _page(found: Sequence[Found], n_rows: int, settings: Settings) -> str:
         ends = "" if free is None else ", ".join(f"{tau:.2f}" for tau in free.scales)
         lines.append(
             f"| {'noisy' if case.noisy else 'clean'} | {NAMES[case.kind]} | {case.reading} | "
-            f"{len(x.f)} | {'' if (db := _decibels(x)) is None else f'{db:.1f}'} | {_shown(x)} | "
+            f"{len(x.f)} | {'' if (db := x.decibels) is None else f'{db:.1f}'} | {_shown(x)} | "
             f"{'' if free is None else f'{_shown(free)}, {len(free.f)} graphs: {ends}'} | "
             f"{_shown(ours[case])} | {case.paper:.3f} |"
         )

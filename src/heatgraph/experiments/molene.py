@@ -87,9 +87,9 @@ def compare(data_home: str | None, data: str, treatment: str, seed: int) -> dict
             (
                 _row_mean,
                 model.impute,
-                lambda x: _interpolate(smooth.laplacian_, x),
-                lambda x: _interpolate(L, x),
-                lambda x: _interpolate(precision, x),
+                lambda x: fill_smoothly(smooth.laplacian_, x),
+                lambda x: fill_smoothly(L, x),
+                lambda x: fill_smoothly(precision, x),
             ),
             strict=True,
         )
@@ -129,7 +129,7 @@ def _row_mean(X: Array) -> Array:
     return np.broadcast_to(np.nanmean(X, axis=1, keepdims=True), X.shape)
 
 
-def _interpolate(Q: Array, X: Array) -> Array:
+def fill_smoothly(Q: Array, X: Array) -> Array:
     """The hidden entries that minimise ``x^T Q x`` given the visible ones, a signal at a time."""
     filled = X.copy()
     ridge = RIDGE * float(np.abs(Q).max())

@@ -139,6 +139,14 @@ def noise_std(readings: Readings) -> float:
     return {"std": NOISE, "variance": float(np.sqrt(NOISE)), "13dB": 0.0}[readings.noise]
 
 
+def decibels(power: float, readings: Readings) -> float:
+    """How far the noise is below signals whose mean square, noise and all, is ``power``."""
+    if readings.noise == "13dB":
+        return NOISE_DB
+    noise = noise_std(readings) ** 2
+    return float(10.0 * np.log10((power - noise) / noise))
+
+
 def grid(method: str, quick: bool, paper_grid: str = "whole") -> list[list[float]]:
     """The parameters of a method that are tried, a row each.
 

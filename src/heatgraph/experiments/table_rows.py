@@ -20,8 +20,11 @@ from heatgraph.experiments.style import INK
 from heatgraph.metrics import EdgeScores
 
 __all__ = [
+    "LEARNED",
     "LEGEND",
     "NAMES",
+    "OURS",
+    "PAPER",
     "SCORES",
     "Line",
     "best_common",
@@ -37,6 +40,8 @@ Array = NDArray[np.float64]
 SCORES = EdgeScores._fields
 ORACLE, NO_TRUTH = "oracle", "no truth"
 NAMES = {"rbf": "RBF", "er": "ER", "ba": "BA"}
+# What is called LearnHeat in the paper, as its rows are labelled here.
+PAPER, LEARNED, OURS = "LearnHeat (paper)", "LearnHeat (paper), τ learned", "our solver"
 TITLES = ("F-measure", "precision", "recall", "NMI", "weight error")
 # Pale tints of blue and orange, which every eye tells apart; the marks say it again.
 COLOURS = {"better": "#a6cde8", "within": "#ececec", "worse": "#f7c68f", "": "#ffffff"}

@@ -12,19 +12,21 @@ from numpy.typing import NDArray
 
 from heatgraph.experiments.base import Outcome, Readings, Settings
 from heatgraph.experiments.paper_settings import (
-    NOISE_DB,
     TABLES,
+    decibels,
     grid,
     n_instances,
-    noise_std,
     problem,
 )
 from heatgraph.experiments.sweep import sweep
 from heatgraph.experiments.synthetic_problems import MODELS, Spec
 from heatgraph.experiments.synthetic_runs import no_truth, path
 from heatgraph.experiments.table_rows import (
+    LEARNED,
     LEGEND,
     NAMES,
+    OURS,
+    PAPER,
     Line,
     draw_table,
     line_of_estimator,
@@ -60,7 +62,6 @@ class Row:
     paper: str
 
 
-PAPER, LEARNED, OURS = "LearnHeat (paper)", "LearnHeat (paper), τ learned", "our solver"
 ROWS = (
     Row(PAPER, "paper", True, "heat"),
     Row(LEARNED, "paper, scales learned", True, "heat"),
@@ -238,16 +239,11 @@ def _scales_learned(
 
 def _decibels(found: Mapping[Key, dict[str, Any]], settings: Settings) -> dict[str, float]:
     """The power of the signals without the noise over that of the noise, by model."""
-    if settings.readings.noise == "13dB":
-        return dict.fromkeys(MODELS, NOISE_DB)
-    noise = noise_std(settings.readings) ** 2
-    result = {}
-    for kind in MODELS:
-        power = [
-            cell["power"] for key, cell in found.items() if key[:3] == ("", f"heat {kind}", True)
-        ]
-        result[kind] = float(10.0 * np.log10((np.mean(power) - noise) / noise))
-    return result
+    powers = {
+        kind: [c["power"] for key, c in found.items() if key[:3] == ("", f"heat {kind}", True)]
+        for kind in MODELS
+    }
+    return {k: decibels(float(np.mean(p)), settings.readings) for k, p in powers.items()}
 
 
 def _other_table(lines: Sequence[tuple[Block, Line]]) -> pd.DataFrame:

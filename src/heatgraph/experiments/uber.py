@@ -42,7 +42,7 @@ def run(settings: Settings) -> Outcome:
     graphs, chosen = _learn(home, settings)
     null = _null(home, graphs, chosen, settings)
     table = _shares(graphs, chosen, null)
-    verdicts = _verdicts(table)
+    verdicts = verdicts_of(table)
     figures = {
         "figure8": _maps(home, "uber", graphs),
         "yellow": _maps(home, "yellow", graphs),
@@ -191,7 +191,7 @@ def _unfinished(chosen: pd.DataFrame, null: pd.DataFrame) -> dict[str, int]:
     }
 
 
-def _verdicts(table: pd.DataFrame) -> pd.DataFrame:
+def verdicts_of(table: pd.DataFrame) -> pd.DataFrame:
     """A reading holds where its slots lead the other slots and all but 5 % of the null."""
     rows = []
     for (source, reading), part in table.groupby(["source", "reading"], sort=False):

@@ -58,6 +58,9 @@ STRETCHES = (-3.0, 3.5)  # logarithms of the least and the largest stretch of th
 # The largest exponent 2 tau lam: heat of exp(-60) is none, and the moments still resolve it.
 LARGEST_EXPONENT = 60.0
 SLOW = 30.0  # as much more for kernels that fall by a power, whose series are shorter
+# Where the search for a spectrum starts, too: logarithms of the stretch, and of the noise over the
+# mean variance.
+OTHER_STRETCHES, OTHER_NOISES = (-0.7, 0.6), (-2.0, -7.0)
 SOURCES = (-12.0, 12.0)  # logarithms of the variance of the sources, over that of the signals
 TRUSTED = 1e-2  # nats per node: a spectrum whose value the moments give wrong by more is refused
 LEAST_INFORMATION = 1e-30  # what a candidate without any is given, to divide by
@@ -415,7 +418,7 @@ def fit_spectrum(problem: LargeGaussianHeat, x: Array) -> tuple[Array, float]:
     here = float(np.clip(np.log(spectrum.sigma2 / mu), *box[2]))
     middle = min(0.0, float(np.log(0.5 * LARGEST_EXPONENT / widest)))
     starts = [(middle, 0.0, here)]
-    starts += [(middle + s, 0.0, n) for s in (-0.7, 0.6) for n in (-2.0, -7.0)]
+    starts += [(middle + s, 0.0, n) for s in OTHER_STRETCHES for n in OTHER_NOISES]
     best = min(
         (minimize(objective, start, bounds=box, method="Nelder-Mead") for start in starts),
         key=lambda found: float(found.fun),

@@ -145,8 +145,8 @@ def choose(
     ``objective`` has the candidates, the atoms and the penalty; its alpha and beta are not read.
     A KeyboardInterrupt ends the search with the best of what was tried, once anything was.
     """
-    parts = [_split(signals, split.train, split.test, rng) for split in folds.splits]
-    search = _Search(objective, parts, w, grid, folds, learn_scales, n_jobs, report, keeper, model)
+    parts = [hold_out(signals, split.train, split.test, rng) for split in folds.splits]
+    search = Search(objective, parts, w, grid, folds, learn_scales, n_jobs, report, keeper, model)
     try:
         best = search.along_alpha()
         base = None
@@ -164,7 +164,7 @@ def choose(
 
 
 @dataclass(frozen=True, eq=False)
-class _Part:
+class Part:
     """One fold: the signals to fit, of all of them this share, and those held out.
 
     The latter twice: around the node means of the former, and with hidden entries.
@@ -176,20 +176,20 @@ class _Part:
     share: float
 
 
-def _split(
+def hold_out(
     signals: Signals, train: NDArray[np.intp], test: NDArray[np.intp], rng: np.random.Generator
-) -> _Part:
+) -> Part:
     N, M = signals.X.shape
     held_out = signals.take(test)
     draws = rng.random(held_out.X.shape)
     hidden = hide_by(held_out, HIDDEN_SHARE, draws, turns_for(N, M, HIDDEN_SHARE))
     training = signals.take(train)
     others = subtract_level(held_out, means_of(training))
-    return _Part(training, others, hidden, train.size / M)
+    return Part(training, others, hidden, train.size / M)
 
 
 @dataclass(frozen=True, eq=False)
-class _Trial:
+class Trial:
     """A point on every fold: the fits, and of the signals held out two measures.
 
     How unlikely each is, (signals,), and the errors of predicting it, (codings, signals).
@@ -201,11 +201,11 @@ class _Trial:
 
 
 @dataclass(eq=False)
-class _Search:
+class Search:
     """Points that were tried, and how the next one is found."""
 
     objective: HeatObjective
-    parts: Sequence[_Part]
+    parts: Sequence[Part]
     w: Array
     grid: Grid
     folds: Folds
@@ -214,7 +214,7 @@ class _Search:
     report: Callable[[int, int], None] | None
     keeper: Keeper
     model: SignalModel
-    trials: dict[Point, _Trial] = field(default_factory=dict)
+    trials: dict[Point, Trial] = field(default_factory=dict)
 
     def along_alpha(self) -> Point:
         """The sparsest of the best: fewest scales first, then the largest alpha.
@@ -286,7 +286,7 @@ class _Search:
         """Predict hidden entries at a point by all codings, in place of the first alone."""
         trial = self.trials[point]
         errors = [
-            _predict(part, self._problem(point, part), fit, CODINGS, self.model)
+            predict_hidden(part, self._problem(point, part), fit, CODINGS, self.model)
             for part, fit in zip(self.parts, trial.fits, strict=True)
         ]
         self.trials[point] = replace(trial, errors=errors)
@@ -317,7 +317,7 @@ class _Search:
             return
         run = Parallel(n_jobs=min(self.n_jobs, len(self.parts)))
         found = run(
-            delayed(_fit_part)(
+            delayed(fit_part)(
                 part,
                 self._problem(point, part),
                 None if before is None else self.trials[before].fits[k],
@@ -330,13 +330,13 @@ class _Search:
             else delayed(_recalled)(kept, self._problem(point, part), part, self.model)
             for k, (part, kept) in enumerate(zip(self.parts, self._kept(point), strict=True))
         )
-        trial = _Trial(*zip(*found, strict=True))
+        trial = Trial(*zip(*found, strict=True))
         self._keep(point, trial)
         self.trials[point] = trial
         if self.report is not None:
             self.report(len(self.trials), max(EXPECTED, len(self.trials) + 1))
 
-    def _problem(self, point: Point, part: _Part) -> HeatObjective:
+    def _problem(self, point: Point, part: Part) -> HeatObjective:
         """With beta weighed against the share of the signals that are there."""
         beta = point.beta * part.share
         return replace(self.objective, alpha=point.alpha, beta=beta)
@@ -347,7 +347,7 @@ class _Search:
     def _kept(self, point: Point) -> list[Record | None]:
         return [stage.get() for stage in self._stages(point)]
 
-    def _keep(self, point: Point, trial: _Trial) -> None:
+    def _keep(self, point: Point, trial: Trial) -> None:
         if self.keeper is NO_CHECKPOINT:
             return
         measured = zip(trial.fits, trial.surprise, trial.errors, strict=True)
@@ -424,10 +424,10 @@ class _Search:
             self.folds.is_below(excess),
             CODINGS[self._coding(best)],
             stretches,
-            self._ends(best),
+            self.ends(best),
         )
 
-    def _ends(self, best: Point) -> tuple[str, ...]:
+    def ends(self, best: Point) -> tuple[str, ...]:
         """What was chosen at the end of what could be tried."""
         tried = list(self.trials)
         ends = []
@@ -478,15 +478,15 @@ class _Search:
 
 
 def _recalled(
-    record: Record, problem: HeatObjective, part: _Part, model: SignalModel
+    record: Record, problem: HeatObjective, part: Part, model: SignalModel
 ) -> tuple[Solution, Array, Array]:
     engine = engine_of(part.training, problem, model)
     fit = read_solution(record, engine)
     return fit, record.arrays["surprise"], record.arrays["errors"]
 
 
-def _fit_part(
-    part: _Part,
+def fit_part(
+    part: Part,
     problem: HeatObjective,
     before: Solution | None,
     w: Array,
@@ -517,12 +517,12 @@ def _fit_part(
         energy = np.square(codes_of(fit)).reshape(-1, tau.size, len(part.training.X)).sum((0, 2))
         shares = energy / energy.sum() if energy.any() else np.full(tau.size, 1.0 / tau.size)
         unlikely = surprise(problem.dictionary(fit.w, fit.tau), part.others, shares)
-        errors = _predict(part, problem, fit, CODINGS[:1], model)
+        errors = predict_hidden(part, problem, fit, CODINGS[:1], model)
     return replace(fit, memory=None), unlikely, errors
 
 
-def _predict(
-    part: _Part,
+def predict_hidden(
+    part: Part,
     problem: HeatObjective,
     fit: Solution,
     codings: Sequence[float],

@@ -16,6 +16,11 @@ NEGLIGIBLE = 1e-6  # of the largest weight: zero, for the purpose of a cut
 NARROWEST = 0.05  # the edges' spread relative to their mean; keeps the fit from collapsing
 SETTLED = 1e-8
 TYPICAL_SHARE = 0.35
+SURE = (0.99, 0.01)  # how likely a weight above Otsu's cut, or below it, is an edge's, at first
+THINNEST = 1e-4  # of the largest weight: what the spread of noise and of edges is at least
+FEWEST = 1e-6  # the share of either kind is at least this
+NONE = 1e-12  # a sum of probabilities, to divide by where one kind has no weights
+LARGEST_EXPONENT = 700.0  # the exponential of more is no number
 
 
 def typical_cut(w: Array) -> float:
@@ -50,7 +55,7 @@ def mixture_cut(w: Array) -> float:
     v = np.sort(w[w > NEGLIGIBLE * w.max(initial=0.0)])
     if v.size < 4:
         return 0.0
-    edge = np.where(v > otsu(w), 0.99, 0.01)
+    edge = np.where(v > otsu(w), *SURE)
     for _ in range(MAX_STEPS):
         new = _posterior(v, edge)
         moved = float(np.abs(new - edge).max())
@@ -67,12 +72,13 @@ def mixture_cut(w: Array) -> float:
 def _posterior(v: Array, edge: Array) -> Array:
     """One step: the probability of each weight being an edge's, from those of the last step."""
     noise = 1.0 - edge
-    floor = 1e-4 * v[-1]
-    scale = max(float(noise @ v) / max(float(noise.sum()), 1e-12), floor)
-    mean = float(edge @ v) / max(float(edge.sum()), 1e-12)
-    spread = np.sqrt(float(edge @ np.square(v - mean)) / max(float(edge.sum()), 1e-12))
+    floor = THINNEST * v[-1]
+    n_noise, n_edges = max(float(noise.sum()), NONE), max(float(edge.sum()), NONE)
+    scale = max(float(noise @ v) / n_noise, floor)
+    mean = float(edge @ v) / n_edges
+    spread = np.sqrt(float(edge @ np.square(v - mean)) / n_edges)
     spread = max(float(spread), NARROWEST * mean, floor)
-    share = float(np.clip(edge.mean(), 1e-6, 1.0 - 1e-6))
+    share = float(np.clip(edge.mean(), FEWEST, 1.0 - FEWEST))
     log_noise = np.log1p(-share) - np.log(scale) - v / scale
     log_edge = (
         np.log(share)
@@ -80,7 +86,8 @@ def _posterior(v: Array, edge: Array) -> Array:
         - 0.5 * np.log(2.0 * np.pi)
         - 0.5 * np.square((v - mean) / spread)
     )
-    ratio: Array = 1.0 / (1.0 + np.exp(np.clip(log_noise - log_edge, -700.0, 700.0)))
+    log_ratio = np.clip(log_noise - log_edge, -LARGEST_EXPONENT, LARGEST_EXPONENT)
+    ratio: Array = 1.0 / (1.0 + np.exp(log_ratio))
     return ratio
 
 

@@ -23,6 +23,7 @@ Ints = NDArray[np.intp]
 
 N_FOLDS = 3
 LEVEL = 0.01  # of the test that consecutive rows are not correlated
+CONFIDENCE = 0.95  # that correlated errors are below their bounds
 FORGOTTEN = 0.1  # autocorrelation below which two rows count as strangers
 WIDEST_GAP = 0.1  # of the rows: the gap on either side of a block is no wider
 FEWEST_ROWS = 12  # with fewer, an autocorrelation tells nothing
@@ -58,7 +59,7 @@ class Folds:
             return bool(each.sum() + 2.0 * each.std() * np.sqrt(each.size) < 0.0)
         means = np.array([part.mean() for part in excess])
         error = means.std(ddof=1) / np.sqrt(means.size)
-        return bool(means.mean() + stats.t.ppf(0.95, means.size - 1) * error < 0.0)
+        return bool(means.mean() + stats.t.ppf(CONFIDENCE, means.size - 1) * error < 0.0)
 
 
 def autocorrelation(X: Array, lag: int = 1) -> float:

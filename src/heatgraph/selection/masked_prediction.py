@@ -23,6 +23,7 @@ __all__ = [
 
 Array = NDArray[np.float64]
 
+PREDICTION_TOL = 1e-8  # duality gap of the sources: a prediction does not need that of a fit
 FEW_ENTRIES = 20_000  # of all signals: so few that a quarter of them tells too little
 
 
@@ -129,7 +130,7 @@ def prediction_errors(
     """
     visible = part.visible if level is None else subtract_level(part.visible, level)
     coding = code_signals(
-        D, visible, alpha, penalty, tol=1e-8, positive=positive, n_rounds=n_rounds
+        D, visible, alpha, penalty, tol=PREDICTION_TOL, positive=positive, n_rounds=n_rounds
     )
     predicted = D.synthesis(coding.h).T
     if level is not None:

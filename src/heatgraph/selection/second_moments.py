@@ -23,7 +23,8 @@ __all__ = ["fit_variances", "surprise"]
 
 Array = NDArray[np.float64]
 
-N_UPDATES = 100
+MOST_UPDATES = 100
+STEADY = 1e-9  # relative change of every variance in an update: more change the likelihood no more
 LEAST = 1e-6  # of the mean variance: what v and sigma2 are at least
 
 
@@ -58,9 +59,11 @@ def fit_variances(A: Array, q: Array) -> Array:
     if not mean > 0.0:
         return np.ones(len(A))
     v = np.full(len(A), mean)
-    for _ in range(N_UPDATES):
-        f = v @ A
+    for _ in range(MOST_UPDATES):
+        f, before = v @ A, v
         v = np.maximum(v * (A @ (q / np.square(f))) / (A @ (1.0 / f)), LEAST * mean)
+        if (np.abs(v - before) <= STEADY * before).all():
+            break
     return v
 
 

@@ -56,6 +56,7 @@ DISTANCE = 6  # of nodes with the same colour, in edges: if possible, more than 
 WEAK = 0.1  # of the median weight: lighter edges do not count as edges for the colours
 FLAT = 0.05  # of the median information: an edge with less is given this much
 MEMORY = 20  # pairs of L-BFGS
+FIRST_NOISE = 0.1  # of the mean variance, where nothing is known of it yet
 # Of signals and probing vectors: slopes are then wrong by 1e-4 of their sampling error.
 PRECISION = np.float32
 FURTHEST = 2.0  # how far a logarithm may move in the step that the residual is made of
@@ -123,7 +124,7 @@ class LargeFitter:
         problem = self._problem(w, signals, CHOICE_VECTORS)
         log_v = np.log(signals.mean_variance / self.n_scales)
         ratios = np.log(0.5) * np.arange(self.n_scales - 1, 0, -1)
-        noise = np.log(0.1 * signals.mean_variance)
+        noise = np.log(FIRST_NOISE * signals.mean_variance)
         x = np.concatenate([w, np.full(self.n_scales, log_v), ratios, [noise]])
         return problem, fit_spectrum(problem, x)[0]
 

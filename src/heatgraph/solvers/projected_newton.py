@@ -35,6 +35,9 @@ DAMPING = 1e-3  # of the diagonal, at the start
 DAMPING_RANGE = (1e-6, 1e9)
 GOOD, POOR, ACCEPTED = 0.7, 0.3, 1e-2  # true fall over predicted fall
 FURTHEST = 2.0  # how far a coordinate without two finite bounds moves in one step, at the most
+SHORTER = 0.4  # each step of the search along the projected path, of the one before
+SHORTEST = 1e-4  # of the whole step: none shorter is tried
+PROMISED = 1e-2  # of the fall that the slope promises: the least at which such a step is taken
 NOISE = 1e-13  # relative; falls smaller than this are rounding
 # Of the largest curvature: a coordinate with less is given this much, and is damped like one that
 # has this much.
@@ -267,16 +270,16 @@ def _projected(
     B_step: Array,
     room: tuple[Array, Array],
 ) -> tuple[Array | None, Array, int]:
-    """The first of ``P(d + s step)``, s = 1, 0.4, 0.16, ..., at which the model falls."""
+    """The first of ``P(d + s step)``, s = 1, ``SHORTER``, ..., at which the model falls."""
     before = float(g @ d) + 0.5 * float(d @ Bd)
     r, s, n = g + Bd, 1.0, 0
-    while s > 1e-4:
+    while s > SHORTEST:
         y = np.clip(d + s * step, *room)
         inside = s == 1.0 and np.array_equal(y, d + step)
         By = Bd + B_step if inside else product(y)
         n += not inside
         now = float(g @ y) + 0.5 * float(y @ By)
-        if now < before and now <= before + 1e-2 * float(r @ (y - d)):
+        if now < before and now <= before + PROMISED * float(r @ (y - d)):
             return y, By, n
-        s *= 0.4
+        s *= SHORTER
     return None, Bd, n

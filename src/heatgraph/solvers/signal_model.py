@@ -135,7 +135,7 @@ class InterceptEngine:
         self, D: Dictionary, start: LevelCodes, slopes: Array | None
     ) -> tuple[LevelCodes, Moments]:
         """The sources and the level that minimise the objective together, by Newton's method."""
-        problem = _Problem(self.local, D, D.kernel.atoms(D.tau), slopes)
+        problem = LevelProblem(self.local, D, D.kernel.atoms(D.tau), slopes)
         point = problem.at(start.u, start.h)
         for _ in range(MAX_STEPS):
             following = problem.step(point)
@@ -189,7 +189,7 @@ class _Point:
 
 
 @dataclass(frozen=True, eq=False)
-class _Problem:
+class LevelProblem:
     """``phi(u)`` of some signals on a dictionary with the atoms (N, S N)."""
 
     local: LocalEngine
@@ -205,8 +205,8 @@ class _Problem:
     def step(self, point: _Point) -> _Point | None:
         """A point that is lower; None where no step promises enough, or keeps its promise."""
         u, h, signals = point.codes.u, point.codes.h, self.local.signals
-        left = self._residual(u, h).sum(axis=1)
-        C, n = self._curvature(h), np.maximum(signals.n_observed, 1)
+        left = self.residual(u, h).sum(axis=1)
+        C, n = self.curvature(h), np.maximum(signals.n_observed, 1)
         for ridge in RIDGES:
             step = np.linalg.solve(C + np.diag(ridge * n), left)
             # On the quadratic phi falls by 2 left.step - step.C step >= left.step.
@@ -218,13 +218,13 @@ class _Problem:
                 return trial
         return None
 
-    def _residual(self, u: Array, h: Array) -> Array:
+    def residual(self, u: Array, h: Array) -> Array:
         """``X - u 1^T - D H`` (N, M), zero where nothing was observed."""
         around = subtract_level(self.local.signals, u)
         residual = around.X - self.atoms @ h.T
         return residual if around.observed is None else np.where(around.observed, residual, 0.0)
 
-    def _curvature(self, h: Array) -> Array:
+    def curvature(self, h: Array) -> Array:
         """``C`` (N, N) at the supports of codes."""
         signals = self.local.signals
         C = np.diag(signals.n_observed.astype(np.float64))
