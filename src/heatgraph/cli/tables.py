@@ -225,7 +225,10 @@ def _read_parquet(path: Path, options: TableOptions) -> _Raw:
     if not isinstance(frame.index, pd.RangeIndex):
         index = frame.index
         frame = frame.reset_index(names="index" if index.name is None else index.name)
-    columns = _typed_columns(frame, index is not None)
+    try:
+        columns = _typed_columns(frame, index is not None)
+    except UnicodeDecodeError as error:  # text is decoded when it is looked at
+        raise ValueError(f"{path} holds text that is not UTF-8 ({error})") from error
     return _Raw(columns, lambda k: f"row {k + 1}", frame=frame, index=index)
 
 

@@ -282,7 +282,12 @@ class HeatCovariance(GaussianModelMixin, HiddenScoreMixin, ReportMixin, Empirica
                 return self
             parts = fold_moments(X, N_FOLDS)
             set_features(self, len(parts[0].mean), names)
-            warn_of_twins(self, reduce(add, parts).scatter, names)
+            total = reduce(add, parts)
+            if self.fit_intercept and not np.diag(total.scatter).any():
+                raise ValueError(
+                    f"X holds no signal: no node varies in its {total.count:.0f} signals (samples)."
+                )
+            warn_of_twins(self, total.scatter, names)
             content = np.stack([part.scatter for part in parts])
             measured = Measured.moments(parts, bool(self.fit_intercept))
             self._run(measured, names, monitor, content)
