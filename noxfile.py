@@ -16,8 +16,8 @@ PYTHONS = ["3.11", "3.12", "3.13", "3.14"]
 TEST_ONLY = ["test", "lint", "docs", "dev", "all"]
 
 INSTALLED = ("--override-ini", "pythonpath=", "tests", "--dist", "worksteal")
-# What the lowest matplotlib and typer call, before it was deprecated.
-OF_THEIR_TIME = ["click<8.2", "pyparsing<3.3"]
+# What the lowest matplotlib, scikit-learn and typer call, before it was deprecated.
+OF_THEIR_TIME = ["click==8.2.*", "pyparsing<3.3", "pytest<9"]
 
 NEIGHBOURS = ("tests/graph/test_neighbours.py", "tests/estimators/test_neighbours.py")
 

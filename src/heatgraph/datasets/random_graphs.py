@@ -243,7 +243,8 @@ def _spanning_tree(points: Floats) -> tuple[Pairs, Floats]:
         sides = np.concatenate([triangles[:, [0, 1]], triangles[:, [1, 2]], triangles[:, [0, 2]]])
         pairs = np.unique(np.sort(sides, axis=1), axis=0)
     lengths = _lengths(points, pairs)
-    tree = minimum_spanning_tree(coo_array((lengths, tuple(pairs.T)), shape=(n, n))).tocoo()
+    ends = tuple(pairs.T.astype(np.intc))  # the only integers that older SciPy takes for a tree
+    tree = minimum_spanning_tree(coo_array((lengths, ends), shape=(n, n))).tocoo()
     return np.column_stack([tree.row, tree.col]), tree.data
 
 

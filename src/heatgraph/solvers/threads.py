@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from functools import cache
 from typing import TypeVar
 
-from threadpoolctl import threadpool_info, threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 __all__ = ["LARGE", "bounded_blas", "run_threads"]
 
@@ -31,14 +31,21 @@ def bounded_blas(n_nodes: int = 0, n_jobs: int = 1) -> Iterator[None]:
 
     Examples
     --------
+    >>> from threadpoolctl import threadpool_info
     >>> with bounded_blas():
     ...     max(pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas")
     1
     """
-    allowed = [p["num_threads"] for p in threadpool_info() if p["user_api"] == "blas"]
+    allowed = [library.num_threads for library in _blas().lib_controllers]
     limit = n_jobs if n_nodes >= LARGE else 1
-    with threadpool_limits(max(1, min([limit, *allowed])), user_api="blas"):
+    with _blas().limit(limits=max(1, min([limit, *allowed])), user_api="blas"):
         yield
+
+
+@cache
+def _blas() -> ThreadpoolController:
+    """The libraries of linear algebra, looked for once: a fit bounds them dozens of times."""
+    return ThreadpoolController().select(user_api="blas")
 
 
 @cache
