@@ -84,12 +84,12 @@ class TestHowLong:
         assert told(0.01, **GIVEN) is None
 
     def test_one_line_before_a_long_one(self, told):
-        assert told(0.25, **GIVEN) == "30 s"
-        assert told(0.25, **GIVEN, n_bootstrap=9) == "5 min"
-        assert told(0.25, **GIVEN, n_jobs=2) == "30 s or less"
-        assert told(10.0) == "3 h"
+        assert told(0.25, **GIVEN) == "20 s or more"
+        assert told(0.25, **GIVEN, n_bootstrap=9) == "3 min or more"
+        assert told(0.25, **GIVEN, n_jobs=2) == "20 s"
+        assert told(10.0) == "2 h or more"
 
     def test_nothing_where_some_of_it_is_done(self, told, tmp_path):
         kept = {**GIVEN, "checkpoint": tmp_path / "fit"}
-        assert told(0.25, **kept) == "30 s"
+        assert told(0.25, **kept) == "20 s or more"
         assert told(0.25, **kept) is None

@@ -613,7 +613,7 @@ def _tell_cost(p: HeatParameters, n_bootstrap: int, say: Callable[[str], None]) 
     if seconds is not None and seconds > LONG:
         say(
             f"{p.signals.n_signals} signals on {p.candidates.n_nodes} nodes take LearnHeat "
-            f"about {duration(seconds)}{' or less' if p.n_jobs > 1 else ''}."
+            f"about {duration(seconds)}{' or more' if p.n_jobs == 1 else ''}."
         )
 
 
