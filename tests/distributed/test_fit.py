@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from heatgraph import LearnHeat
+from heatgraph import HeatCovariance, LearnHeat
 from heatgraph.distributed import codes, from_dask
 from heatgraph.estimators import checkpoint
 from heatgraph.solvers import engine
@@ -175,7 +175,38 @@ def test_a_saved_model_has_no_sources(signals, there, tmp_path):
     assert np.array_equal(loaded.transform(signals), there.transform(signals))
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize(
+    "model",
+    [LearnHeat(**GIVEN, max_iter=2), HeatCovariance(penalty=0.1, shrinkage=0.1)],
+    ids=["LearnHeat", "HeatCovariance"],
+)
+def test_nodes_with_the_same_signals_are_told(client, signals, model):
+    X = np.column_stack([signals, signals[:, 2]])
+    with pytest.warns(UserWarning, match=r"the same signals, value for value: \[2, 6\]\."):
+        model.fit(da.from_array(X, chunks=(10, 7)))
+
+
 class TestRefuses:
+    @pytest.mark.parametrize(
+        ("change", "message"),
+        [
+            (lambda block: block + 1j, "holds complex128"),
+            (lambda block: block.astype("U8"), "holds <U8"),
+            (lambda block: block[:, :5], "6 nodes was expected"),
+        ],
+    )
+    @pytest.mark.parametrize("model", [LearnHeat(**GIVEN), HeatCovariance()], ids=["L", "C"])
+    def test_a_chunk_that_is_not_what_was_said(self, client, signals, model, change, message):
+        def spoil(block, block_info=None):
+            second = block_info and block_info[0]["chunk-location"][0] == 1
+            return change(block) if second else block
+
+        X = da.from_array(signals, chunks=(4, 6)).map_blocks(spoil, meta=np.empty((0, 0)))
+        with pytest.raises(ValueError, match=message) as raised:
+            model.fit(X)
+        assert "chunk 1 of X (signals 4 to 7)" in raised.value.__notes__[-1]
+
     def test_a_chunk_that_raises_by_its_signals(self, client, signals):
         def spoil(block, block_info=None):
             if block_info and block_info[0]["chunk-location"][0] == 1:

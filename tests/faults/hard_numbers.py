@@ -3,6 +3,7 @@
     python tests/faults/hard_numbers.py [--seconds 60] [--seed 0]
 
 A fit ends with a valid model, finite everywhere, or with a ValueError that names what is wrong.
+Every example is fitted by two estimators, and one in ON_DASK by both on a Dask cluster too.
 """
 
 from __future__ import annotations
@@ -25,6 +26,9 @@ KINDS = (
     "extreme",
     "gaps",
 )
+
+
+ON_DASK = 10  # a fit there takes ten times as long
 
 
 def hard_signals(kind: str, rng: np.random.Generator) -> Any:
@@ -72,25 +76,33 @@ def check(model: Any, X: Any, told: list[str]) -> None:
         assert any("the same signals" in text for text in told), "duplicated nodes are not told"
 
 
-def one(seed: int) -> tuple[str, str]:
+def fit(model: Any, X: Any, given: Any) -> str:
+    """How the fit of signals ``X`` ends, given as an array or as a collection."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            model.fit(given)
+        except ValueError as error:
+            if not any(word in str(error) for word in ("X", "sample", "signal")):
+                raise
+            return "refused"
+    check(model, X, [str(warning.message) for warning in caught])
+    return "fitted"
+
+
+def one(seed: int, dask: bool = False) -> tuple[str, str]:
     """How the fits of one example end."""
     rng = np.random.default_rng(seed)
     kind = KINDS[seed % len(KINDS)]
     X = hard_signals(kind, rng)
-    ends = []
-    for model in models(rng):
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            try:
-                model.fit(X)
-            except ValueError as error:
-                if not any(word in str(error) for word in ("X", "sample", "signal")):
-                    raise
-                ends.append("refused")
-                continue
-        check(model, X, [str(warning.message) for warning in caught])
-        ends.append("fitted")
-    return kind, " ".join(ends)
+    asked = models(rng)
+    if dask:
+        import dask.array as da
+
+        given = da.from_array(X, chunks=(max(1, len(X) // 2), X.shape[1]))
+        asked[1].set_params(fit_intercept=False)  # signals in memory only
+        return f"{kind}, Dask", " ".join(fit(model, X, given) for model in asked)
+    return kind, " ".join(fit(model, X, X) for model in asked)
 
 
 def main() -> None:
@@ -100,11 +112,15 @@ def main() -> None:
     asked = parser.parse_args()
     ends: Counter[str] = Counter()
     failed: list[str] = []
+    from distributed import Client
+
+    Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address=":0")
     began, seed = time.monotonic(), asked.seed
     while time.monotonic() - began < asked.seconds:
         try:
-            kind, how = one(seed)
-            ends[f"{kind}: {how}"] += 1
+            for dask in (False, True) if seed % ON_DASK == 0 else (False,):
+                kind, how = one(seed, dask)
+                ends[f"{kind}: {how}"] += 1
         except Exception as error:
             failed.append(
                 f"seed {seed}, {KINDS[seed % len(KINDS)]}: {type(error).__name__} {error}"
@@ -113,13 +129,16 @@ def main() -> None:
         seed += 1
     for how, count in sorted(ends.items()):
         print(f"{count:6}  {how}")
-    print(f"{seed - asked.seed} examples, each by two estimators; {len(failed)} findings")
+    n_dask = sum(n for how, n in ends.items() if ", Dask" in how)
+    tried = f"{seed - asked.seed} examples, {n_dask} on Dask too, each by two estimators"
+    print(f"{tried}; {len(failed)} findings")
     if failed:
         sys.exit(1)
     from results import record_section
 
     numbers = {
         "examples": seed - asked.seed,
+        "on_dask": n_dask,
         "seed": asked.seed,
         "ends": dict(sorted(ends.items())),
     }

@@ -71,6 +71,7 @@ def run_with_shim() -> None:
         )
         one_thread = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
         environment = {**os.environ, **one_thread, "LD_PRELOAD": library, VARIABLE: library}
+        environment.pop("HEATGRAPH_DATA", None)  # with a folder of data nothing is downloaded
         sys.exit(subprocess.run([sys.executable, *sys.argv], env=environment).returncode)
 
 

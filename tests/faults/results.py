@@ -56,16 +56,23 @@ def _faults(section: dict[str, Any]) -> str:
 
 
 def _fuzz(section: dict[str, Any]) -> str:
-    each = ", ".join(f"{name} {found['executions']}" for name, found in section["readers"].items())
-    seconds = max(found["seconds"] for found in section["readers"].values())
-    return f"{section['total']} files, up to {seconds} s for each reader ({each})"
+    readers = section["parts"]
+    each = ", ".join(f"{name} {found['executions']}" for name, found in readers.items())
+    total = sum(found["executions"] for found in readers.values())
+    seconds = [found["seconds"] for found in readers.values()]
+    slowest = max(found["slowest"] for found in readers.values())
+    return (
+        f"{total} files, {min(seconds)} to {max(seconds)} s for each reader ({each}); the slowest "
+        f"file took {slowest} s"
+    )
 
 
 def _numbers(section: dict[str, Any]) -> str:
     fitted = sum(n for how, n in section["ends"].items() if how.endswith("fitted fitted"))
     return (
-        f"{section['examples']} examples from seed {section['seed']}, each by two estimators; "
-        f"{fitted} fitted by both, the others refused with an error that names the reason"
+        f"{section['examples']} examples from seed {section['seed']}, {section.get('on_dask', 0)} "
+        f"of them on Dask too, each by two estimators; {fitted} times both fitted, the other times "
+        "one or both refused with an error that names the reason"
     )
 
 

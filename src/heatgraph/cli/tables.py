@@ -217,7 +217,7 @@ def _read_parquet(path: Path, options: TableOptions) -> _Raw:
             content = parquet.read_table(file)
             _check_distinct(path, content.column_names)
             frame: pd.DataFrame = content.to_pandas()
-        except (ValueError, OSError, TypeError) as error:
+        except (ValueError, OSError, TypeError, LookupError, AttributeError) as error:
             raise ValueError(f"{path} cannot be read as Parquet ({error})") from error
     if frame.shape[1] == 0 or not len(frame):
         raise ValueError(f"{path} is empty")
@@ -225,7 +225,10 @@ def _read_parquet(path: Path, options: TableOptions) -> _Raw:
     if not isinstance(frame.index, pd.RangeIndex):
         index = frame.index
         frame = frame.reset_index(names="index" if index.name is None else index.name)
-    columns = _typed_columns(frame, index is not None)
+    try:
+        columns = _typed_columns(frame, index is not None)
+    except UnicodeDecodeError as error:  # text is decoded when it is looked at
+        raise ValueError(f"{path} holds text that is not UTF-8 ({error})") from error
     return _Raw(columns, lambda k: f"row {k + 1}", frame=frame, index=index)
 
 

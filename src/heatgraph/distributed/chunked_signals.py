@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from heatgraph.distributed.from_dask import as_array
-from heatgraph.distributed.trouble import complete_rows, compute_sums
+from heatgraph.distributed.trouble import TOO_LARGE, complete_rows, compute_sums
 from heatgraph.kernels.series import QuadraticSeries
 from heatgraph.kernels.sparse_laplacian import EdgeLayout, SparseLaplacian
 from heatgraph.models.gaussian_large import BlockSignals
@@ -53,6 +53,8 @@ class ChunkedSource:
         look = dask.delayed(_look, pure=False)
         looks = [look(chunk, rows.shape[1], per_chunk) for chunk in chunks]
         found = compute_sums(looks, looks, rows.chunks[0])
+        if not all(np.isfinite(part[2]) for part in found):
+            raise ValueError(TOO_LARGE)
         kept = [k for k, part in enumerate(found) if part[0]]
         if not kept:
             raise ValueError("X holds no signal: every chunk of the Dask collection is empty.")

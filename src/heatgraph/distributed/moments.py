@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from heatgraph.distributed.from_dask import as_array
-from heatgraph.distributed.trouble import complete_rows, compute_sums
+from heatgraph.distributed.trouble import TOO_LARGE, complete_rows, compute_sums
 from heatgraph.models.moments import Moments
 
 __all__ = ["fold_moments"]
@@ -35,6 +35,8 @@ def fold_moments(X: Any, n_folds: int) -> list[Moments]:
     found = compute_sums(
         [_tree([chunks[k] for k in run], total) for run in runs], chunks, rows.chunks[0]
     )
+    if not all(np.isfinite(part.scatter).all() for part in found):
+        raise ValueError(TOO_LARGE)
     return [part for part in found if part.count > 0]
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 __all__ = [
+    "TOO_LARGE",
     "as_rows",
     "causes_told",
     "check_versions",
@@ -25,6 +26,7 @@ __all__ = [
 
 Array = NDArray[np.float64]
 
+TOO_LARGE = "X holds values so large that their squares are not finite; divide X by a constant."
 DIED = "KilledWorker"
 GONE = ("CommClosedError", "ClosedClientError")  # of Dask, which may not be installed
 

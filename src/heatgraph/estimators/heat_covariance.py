@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
+from functools import reduce
+from operator import add
 from typing import Any, Self
 
 import numpy as np
@@ -43,6 +45,7 @@ from heatgraph.estimators.validation import (
     resolve_candidates,
     set_features,
     warn_of_copies,
+    warn_of_twins,
 )
 from heatgraph.graph import CandidateEdges, Graph
 from heatgraph.kernels.spectral import kernel_of
@@ -279,6 +282,12 @@ class HeatCovariance(GaussianModelMixin, HiddenScoreMixin, ReportMixin, Empirica
                 return self
             parts = fold_moments(X, N_FOLDS)
             set_features(self, len(parts[0].mean), names)
+            total = reduce(add, parts)
+            if self.fit_intercept and not np.diag(total.scatter).any():
+                raise ValueError(
+                    f"X holds no signal: no node varies in its {total.count:.0f} signals (samples)."
+                )
+            warn_of_twins(self, total.scatter, names)
             content = np.stack([part.scatter for part in parts])
             measured = Measured.moments(parts, bool(self.fit_intercept))
             self._run(measured, names, monitor, content)

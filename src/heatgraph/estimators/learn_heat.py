@@ -15,6 +15,7 @@ from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from heatgraph.distributed.signals import DaskSignals
 from heatgraph.errors import ParameterError
 from heatgraph.estimators.checkpoint import fingerprint, kept_in
 from heatgraph.estimators.cost import duration, expected_seconds
@@ -44,6 +45,7 @@ from heatgraph.estimators.validation import (
     check_signals,
     per_square,
     unit_of,
+    warn_of_twins,
 )
 from heatgraph.graph import Graph
 from heatgraph.models.heat import Signals
@@ -324,6 +326,8 @@ class LearnHeat(HiddenScoreMixin, ReportMixin, TransformerMixin, BaseEstimator):
             belongs = {}
             if self.checkpoint is not None:
                 belongs = fingerprint(self, given.content, given.names)
+            if isinstance(given.signals, DaskSignals):
+                warn_of_twins(self, given.signals.gram, given.names)
             parameters = resolve(self, given.signals, given.unit, given.names, groups)
             free = isinstance(self.beta, str)
             going_on = self.warm_start or bool(belongs and os.path.exists(self.checkpoint))

@@ -38,12 +38,14 @@ __all__ = [
     "start_near",
     "unit_of",
     "warn_of_copies",
+    "warn_of_twins",
 ]
 
 Array = NDArray[np.float64]
 Names = tuple[Hashable, ...] | None
 
 ROUNDING = 16.0 * float(np.finfo(np.float64).eps)  # of the largest entry of a node
+TWINS = 1e-14  # of the squares of two nodes: what rounding leaves of their difference's
 NEAREST = 8  # neighbours that carry weight at the start on many nodes
 MANY_ROWS = 30_000  # from here on nearest rows are found approximately, where that is installed
 IN_RANGE = (1e-140, 1e150)  # sizes of values whose variances, and their inverses, are finite
@@ -364,7 +366,20 @@ def warn_of_copies(estimator: Any, rows: Array, names: Names) -> None:
     for k, row in enumerate(rows):
         if len(np.unique(row[~np.isnan(row)])) > 2:
             alike.setdefault(row.tobytes(), []).append(k if names is None else names[k])
-    copies = [nodes for nodes in alike.values() if len(nodes) > 1]
+    _tell_copies(estimator, [nodes for nodes in alike.values() if len(nodes) > 1])
+
+
+def warn_of_twins(estimator: Any, second: Array, names: Names) -> None:
+    """The same from second moments (n_nodes, n_nodes), to as many digits as these have."""
+    size = np.diag(second)
+    sums = size[:, None] + size
+    same = (sums - 2.0 * second <= TWINS * sums) & (size[:, None] > 0.0)
+    found = {tuple(np.flatnonzero(row)) for row in same}
+    groups = [group for group in sorted(found) if len(group) > 1]
+    _tell_copies(estimator, [[int(k) if names is None else names[k] for k in g] for g in groups])
+
+
+def _tell_copies(estimator: Any, copies: list[list[Any]]) -> None:
     if copies:
         more = f" and {len(copies) - 5} more groups" if len(copies) > 5 else ""
         warnings.warn(
@@ -372,5 +387,5 @@ def warn_of_copies(estimator: Any, rows: Array, names: Names) -> None:
             f"{', '.join(map(str, copies[:5]))}{more}.  The edges between them and to others "
             "cannot be told apart; keep one node of each.",
             UserWarning,
-            stacklevel=4,
+            stacklevel=5,
         )

@@ -155,7 +155,7 @@ def _load_graphml(file: IO[bytes]) -> Parts:
 
     try:
         other = nx.read_graphml(file)
-    except (ParseError, nx.NetworkXError, KeyError, TypeError, AttributeError) as error:
+    except (ParseError, nx.NetworkXError, LookupError, TypeError, AttributeError) as error:
         raise ValueError(f"not a GraphML file ({error})") from error
     parts = convert.from_networkx(other, "weight")
     nodes = list(other.nodes)
