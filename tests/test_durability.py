@@ -80,6 +80,7 @@ def kill_while(script, model_file, target, moments):
         yield
 
 
+@pytest.mark.slow
 def test_a_model_file_survives_a_kill_during_the_write(model_file, tmp_path):
     rng = np.random.default_rng()  # another moment at every run
     target = tmp_path / "model.npz"
@@ -95,6 +96,7 @@ def test_a_folder_survives_a_kill_during_the_write(model_file, tmp_path):
         assert (target / "a").read_text() == (target / "b").read_text()
 
 
+@pytest.mark.slow
 def test_a_file_that_may_grow_no_larger(model_file, tmp_path):
     command = [sys.executable, "-c", FILL, str(model_file), str(tmp_path / "model.npz"), "limit"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -93,6 +93,7 @@ for data in (X, holes):
 """
 
 
+@pytest.mark.slow
 def test_the_same_bits_in_another_process_which_loads_no_compiler(capsys):
     exec(FITS, {})
     here = capsys.readouterr().out

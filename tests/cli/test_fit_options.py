@@ -60,6 +60,7 @@ def test_a_lag_is_one_within_a_group(run, frame, grouped, tmp_path):
     assert sorted(zip(directed["source"], directed["target"], strict=True)) == sorted(across)
 
 
+@pytest.mark.slow
 def test_a_comparison_takes_them_too(run, frame, grouped, tmp_path):
     path, subjects = grouped
     given = ("--methods", "HeatCovariance,LedoitWolf", "--no-report", "--json")

@@ -68,6 +68,7 @@ def test_p_values_are_those_of_a_loop():
     assert found.table["p_corrected"].to_numpy() == pytest.approx(largest)
 
 
+@pytest.mark.slow
 def test_false_edges_are_as_rare_as_stated():
     """Of 30 pairs of groups that do not differ, about 3 have a false edge at the level 0.1."""
     rng = np.random.default_rng(1)

@@ -104,6 +104,7 @@ def test_signals_that_are_read_anew_at_every_step(client, signals, here, monkeyp
     assert log.stat().st_size > 2 * here.n_iter_
 
 
+@pytest.mark.slow
 def test_codes_that_are_lost_cost_a_step(client, signals, here):
     lost = []
 
@@ -158,6 +159,7 @@ def test_zarr(client, signals, here, tmp_path):
     assert_same(LearnHeat(**GIVEN).fit(da.from_zarr(str(tmp_path / "signals.zarr"))), here)
 
 
+@pytest.mark.slow
 def test_a_cluster_of_its_own_where_there_is_none(signals, here, monkeypatch):
     import distributed
 

@@ -377,6 +377,7 @@ def test_killed_at_ten_random_moments(tmp_path):
     assert results(stopped) == results(whole)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="SIGKILL")
 def test_killed_once(tmp_path):
     """At the first moment at which there is something to lose."""

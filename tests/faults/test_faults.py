@@ -1,4 +1,4 @@
-"""A small part of `make test-faults`, so that a write that is not whole is seen at once."""
+"""A small part of `make test-faults`, for a write that is not whole."""
 
 import re
 import shutil
@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     not sys.platform.startswith("linux") or shutil.which("cc") is None,
     reason="faults are injected by a library for Linux, compiled here",

@@ -78,6 +78,7 @@ def test_the_demo_answers(open_page, demo_page):
     opened.check_quiet(demo_page)
 
 
+@pytest.mark.slow
 def test_the_cut_is_the_one_that_was_used(open_page, make_model, tmp_path):
     learned = Graph([(0, 1), (1, 2), (2, 3)], [0.01, 0.5, 1.0], names=["a", "b", "c", "d"])
     model = make_model(learned.cut(weight=0.2), learned=learned)
@@ -98,6 +99,7 @@ def test_the_cut_is_the_one_that_was_used(open_page, make_model, tmp_path):
     assert opened.text("#cut-says") == as_learned
 
 
+@pytest.mark.slow
 def test_a_cut_below_all_weights_is_drawn_at_their_end(open_page, make_model, tmp_path):
     graph = Graph([(0, 1), (1, 2), (2, 3)], [0.01, 0.5, 1.0])
     model = make_model(graph)
@@ -111,6 +113,7 @@ def test_a_cut_below_all_weights_is_drawn_at_their_end(open_page, make_model, tm
     opened.check_quiet(path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("values", "low", "high"),
     [([280.0, 285.0, 290.0, 281.0], 280.0, 290.0), ([0.5, 3.0, 2.0, 1.0], 0.0, 3.0)],
@@ -126,12 +129,14 @@ def test_colours_span_what_the_signal_spans(open_page, tmp_path, values, low, hi
     opened.check_quiet(path)
 
 
+@pytest.mark.slow
 def test_the_demo_stands_on_its_coordinates(open_page, demo_page):
     nodes = open_page(demo_page).data("nodes")
     assert nodes["name"] == TOWNS
     assert np.allclose(np.column_stack([nodes["x"], nodes["y"]]), make_example().graph.coordinates)
 
 
+@pytest.mark.slow
 def test_pointing_shows_one_thing(open_page, demo_page):
     opened = open_page(demo_page)
     nodes, edges = opened.data("nodes"), opened.data("edges")
@@ -168,6 +173,7 @@ def test_few_rows_of_the_matrix_are_named(open_page, hostile, hostile_page):
     assert "Point at a square" not in hostile_page.read_text("utf-8")
 
 
+@pytest.mark.slow
 def test_many_rows_of_the_matrix_are_named_by_pointing(open_page, stations, tmp_path):
     model, _, places = stations
     path = tmp_path / "report.html"
@@ -212,6 +218,7 @@ def test_hostile_names_are_text(open_page, hostile, hostile_page):
     opened.check_quiet(hostile_page)
 
 
+@pytest.mark.slow
 def test_an_edge_tells_its_weight_and_confidence(open_page, hostile, hostile_page):
     model, _ = hostile
     opened = open_page(hostile_page)
@@ -231,6 +238,7 @@ def test_an_edge_tells_its_weight_and_confidence(open_page, hostile, hostile_pag
     opened.check_quiet(hostile_page)
 
 
+@pytest.mark.slow
 def test_168_nodes_and_100_signals(open_page, stations, tmp_path):
     model, X, places = stations
     path = tmp_path / "report.html"
@@ -262,6 +270,7 @@ def test_the_player_plays_and_stops(open_page, hostile_page):
     assert opened.text("#play") == "Play"
 
 
+@pytest.mark.slow
 def test_a_bare_graph_and_a_model_without_sources(open_page, tmp_path, make_model):
     path = tmp_path / "graph.html"
     write_report(Graph([], [], n_nodes=3), path)

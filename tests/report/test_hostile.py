@@ -103,6 +103,7 @@ def test_nothing_runs_and_nothing_leaves(open_page, report_of, text):
     opened.check_quiet(path)
 
 
+@pytest.mark.slow
 def test_text_that_runs_from_right_to_left_stays_within_itself(open_page, report_of):
     """A mark that turns the direction and is never closed leaves the words after it alone."""
     opened = open_page(report_of("\u202e\u2066\u202d"))
