@@ -27,7 +27,7 @@ struct Pairs {
   const std::int64_t* number;  // (n_pairs), where the result goes
 };
 
-constexpr int kTerms = 8;  // Chebyshev terms that are combined at once: fewer passes over Y
+constexpr int kTerms = 8;  // Chebyshev terms that are kept and combined at once: few passes over Y
 constexpr std::int64_t kRows = 256;  // nodes that are summed in T before they are added in double
 
 constexpr int kRegisters = 2;  // that the values of one node fill: fewer reads of indices
@@ -88,6 +88,10 @@ struct Lanes {
   void add(T c, const T* from) {
     for (int p = 0; p < kRegisters; ++p) part[p] += c * reinterpret_cast<const Part*>(from)[p];
   }
+  // this += c * other
+  void add(T c, const Lanes& other) {
+    for (int p = 0; p < kRegisters; ++p) part[p] += c * other.part[p];
+  }
   // this += one * other
   void add_product(const Lanes& one, const Lanes& other) {
     for (int p = 0; p < kRegisters; ++p) part[p] += one.part[p] * other.part[p];
@@ -141,27 +145,25 @@ class AlignedArray {
   T* data_;
 };
 
-// Memory that one block needs, allocated once for many blocks.
+// Memory that one block needs, allocated once for many blocks: kTerms terms, one after the other.
 template <typename T, int W>
 struct Workspace {
-  AlignedArray<T> even, odd, terms;
-  explicit Workspace(std::int64_t n) : even(n * W), odd(n * W), terms(n * kTerms * W) {}
+  AlignedArray<T> terms;
+  explicit Workspace(std::int64_t n) : terms(n * kTerms * W) {}
 };
 
-// V_k = T_k(A) X from the two before it, into `now`, which held V_{k-2}, and into the place of this
-// term, `kTerms` rows apart; returns sum_il X[i, l] V_k[i, l].
+// V_k = T_k(A) X from the two terms before it, into `now`; returns sum_il X[i, l] V_k[i, l].
 template <typename T, int W>
 double next_term(const Operator<T>& A, std::int64_t k, const T* __restrict X,
-                 const T* __restrict before, T* __restrict now, T* __restrict term) {
+                 const T* __restrict earlier, const T* __restrict before, T* __restrict now) {
   double along = 0.0;
   for (std::int64_t first = 0; first < A.n; first += kRows) {
     Lanes<T, W> sum = Lanes<T, W>::zero();
     for (std::int64_t i = first; i < A.n && i < first + kRows; ++i) {
       const Lanes<T, W> x = Lanes<T, W>::load(X + i * W);
       Lanes<T, W> row = k == 0 ? x : times_row<T, W>(A, before, i);
-      if (k > 1) row.recur(now + i * W);
+      if (k > 1) row.recur(earlier + i * W);
       row.store(now + i * W);
-      row.store(term + i * kTerms * W);
       sum.add_product(x, row);
     }
     along += sum.total();
@@ -169,17 +171,18 @@ double next_term(const Operator<T>& A, std::int64_t k, const T* __restrict X,
   return along;
 }
 
-// Y[i, r, :] += sum_t C[r, t] terms[i, t, :]; rows of C are `stride` apart.
+// Y[i, r, :] += sum_t C[r, t] terms[t, i, :]; rows of C are `stride` apart.
 template <typename T, int W>
 void combine(std::int64_t n, std::int64_t R, const T* __restrict terms, const T* __restrict C,
              std::int64_t stride, bool is_first, T* __restrict Y) {
   for (std::int64_t i = 0; i < n; ++i) {
-    const T* term = terms + i * kTerms * W;
+    Lanes<T, W> term[kTerms];
+    for (int t = 0; t < kTerms; ++t) term[t] = Lanes<T, W>::load(terms + (t * n + i) * W);
     for (std::int64_t r = 0; r < R; ++r) {
       const T* c = C + r * stride;
       T* out = Y + (i * R + r) * W;
       Lanes<T, W> sum = is_first ? Lanes<T, W>::zero() : Lanes<T, W>::load(out);
-      for (int t = 0; t < kTerms; ++t) sum.add(c[t], term + t * W);
+      for (int t = 0; t < kTerms; ++t) sum.add(c[t], term[t]);
       sum.store(out);
     }
   }
@@ -191,15 +194,14 @@ void combine(std::int64_t n, std::int64_t R, const T* __restrict terms, const T*
 template <typename T, int W>
 void polynomials(const Operator<T>& A, const T* X, const T* C, std::int64_t n_terms,
                  std::int64_t R, T* Y, double* moments, Workspace<T, W>& work) {
+  T* terms = work.terms.data();
+  const auto place = [&](std::int64_t k) { return terms + ((k + kTerms) % kTerms) * A.n * W; };
   for (std::int64_t first = 0; first < n_terms; first += kTerms) {
-    for (std::int64_t t = 0; t < kTerms; ++t) {
-      const std::int64_t k = first + t;
-      T* before = (k % 2 ? work.even : work.odd).data();
-      T* now = (k % 2 ? work.odd : work.even).data();
-      const double along = next_term<T, W>(A, k, X, before, now, work.terms.data() + t * W);
+    for (std::int64_t k = first; k < first + kTerms; ++k) {
+      const double along = next_term<T, W>(A, k, X, place(k - 2), place(k - 1), place(k));
       if (moments != nullptr) moments[k] += along;
     }
-    combine<T, W>(A.n, R, work.terms.data(), C + first, n_terms, first == 0, Y);
+    combine<T, W>(A.n, R, terms, C + first, n_terms, first == 0, Y);
   }
 }
 

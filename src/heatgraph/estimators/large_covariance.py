@@ -52,6 +52,7 @@ from heatgraph.solvers.gaussian_large import (
     LargeResult,
     Report,
 )
+from heatgraph.solvers.graph_part import compact_part
 from heatgraph.solvers.information import AT_BOUND
 from heatgraph.solvers.local_information import local_edge_tests
 from heatgraph.solvers.result import Monitor, Status
@@ -73,6 +74,8 @@ Array = NDArray[np.float64]
 LARGE = 400  # nodes from which on the sparse engine is faster than the dense one
 MOST_FOR_ALL = 30_000  # nodes of which all pairs are looked at: half a billion
 NEAREST = 25  # rows of each node that are candidates
+LARGEST_PART = 4000  # nodes on which the noise is found, which all nodes share
+MOST_LEAVING = 0.15  # of the weight of such a part: with more of it, all nodes are taken
 HELD_OUT = 5  # one part in so many, the last, is held out
 FEWEST = 10  # signals: with fewer none are held out
 SHRINKAGE = 1e-3  # of the second moment: keeps the covariance from being too sure
@@ -466,7 +469,7 @@ def fit_source(settings: LargeSettings, source: Source, names: Names) -> LargeOu
     )
     everything, *divided = source.parts(layout, settings.n_threads)
     w = start_near(pairs, rows)
-    found = _identified(fitter, w, everything, divided, settings.keeper)
+    found = _identified(fitter, w, rows, everything, divided, settings.keeper)
     result, n_left = fitter.finish(found, everything), None
     if look_at_all:
         generated = generate_edges(fitter, found, result, everything)
@@ -481,10 +484,12 @@ def fit_source(settings: LargeSettings, source: Source, names: Names) -> LargeOu
 def _identified(
     fitter: LargeFitter,
     w: Array,
+    rows: Array,
     everything: SignalBlocks,
     divided: Sequence[SignalBlocks],
     keeper: Keeper,
 ) -> Identified:
+    """The noise and a start, kept by the checkpoint."""
     stage = keeper.within("noise")
     kept = stage.get()
     if kept is not None:
@@ -493,11 +498,37 @@ def _identified(
     if not divided:
         _, start = fitter.start(w, everything)
         return Identified(start, start)
-    identified = fitter.identify(w, *divided)
+    identified = _on_a_part(fitter, w, rows, everything)
+    if identified is None:
+        identified = fitter.identify(w, *divided)
     if not identified.is_stopped:
         values = np.array(identified.values)
         stage.put(Record(arrays={"start": identified.start, "x": identified.x, "values": values}))
     return identified
+
+
+def _on_a_part(
+    fitter: LargeFitter, w: Array, rows: Array, everything: SignalBlocks
+) -> Identified | None:
+    """The same from a part of a graph that is larger; None where no part stands for the graph."""
+    layout = fitter.layout
+    if layout.n_nodes <= LARGEST_PART:
+        return None
+    centre = int(layout.order[layout.n_nodes // 2])
+    part = compact_part(layout.candidates, w, centre, LARGEST_PART)
+    if part.share_leaving > MOST_LEAVING:
+        return None
+    small = replace(fitter, layout=EdgeLayout.of(part.candidates))
+    divided = RowSource(rows[:, part.nodes]).parts(small.layout, fitter.n_threads)[1:]
+    if not divided:
+        return None
+    start = w[part.inside]
+    found = small.identify(start, *divided)
+    stretch = float(found.start[: start.size].sum() / start.sum())
+    if found.is_stopped:
+        x = np.concatenate([stretch * w, found.x[start.size :]])
+        return Identified(x, x, found.values, is_stopped=True)
+    return fitter.follow(found, stretch, w, everything)
 
 
 def heat_of(model: Any, n_threads: int = 1) -> SparseHeat:

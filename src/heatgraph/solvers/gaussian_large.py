@@ -10,7 +10,8 @@
    reaches once among the pairs of some thousand nodes.
 
 The noise must not be fitted together with the weights: where noise is large, weights that are too
-light explain it as heat that hardly spread.
+light explain it as heat that hardly spread.  It is the same for all nodes, so that stage 2 on a
+compact part of a larger graph finds it; :meth:`LargeFitter.follow` takes it from there.
 """
 
 from __future__ import annotations
@@ -47,6 +48,7 @@ ROUNDS = 12  # of weights and spectrum in turn, at the most
 RESTARTS = 5  # from the edges found, at the most
 GAIN = 1e-2  # nats per node and signal: held-out signals must become likelier by this to go on
 ROUND_ITER = 12  # iterations on the weights in one round: the next round moves what they head for
+FOLLOW_ITER = 24  # the same where no rounds follow
 PER_SIGNAL = 0.5  # nats per node, over the number of signals: smaller falls are sampling error
 LOOSEST = 0.01  # nats per node: however few the signals are
 VECTORS = 200  # probing vectors, about: their error is then below that of a few hundred signals
@@ -84,6 +86,7 @@ class Identified:
     x: Array
     values: tuple[float, ...] = ()
     is_stopped: bool = False
+    n_restarts: int = 0  # from the edges found, that made the held-out signals likelier
 
     @property
     def least(self) -> float:
@@ -147,8 +150,27 @@ class LargeFitter:
             values = (*best.values, *again.values)
             if stopped or again.is_stopped or again.least > best.least - GAIN:
                 return replace(best, values=values, is_stopped=stopped or again.is_stopped)
-            best = replace(again, values=values)
+            best = replace(again, values=values, n_restarts=best.n_restarts + 1)
         return best
+
+    def follow(
+        self, part: Identified, stretch: float, w: Array, signals: SignalBlocks
+    ) -> Identified:
+        """What was identified on a part of the graph, on all of it, without anything held out.
+
+        The spectrum is that of the part; weights are stretched as they were there; the start comes
+        from edges found as often as it did there.
+        """
+        spectrum = part.x[-2 * self.n_scales :]
+        start = x = np.concatenate([stretch * w, spectrum])
+        for _ in range(part.n_restarts):
+            problem = self._problem(x[: w.size], signals, CHOICE_VECTORS)
+            edges = self.minimise(problem, x, start, EDGE_PENALTY, FOLLOW_ITER)
+            if edges.status is Status.INTERRUPTED:
+                return Identified(start, edges.x, part.values, is_stopped=True)
+            x = np.concatenate([edges.point.w, spectrum])
+            start = x
+        return Identified(start, x, part.values, n_restarts=part.n_restarts)
 
     def _rounds(
         self, w: Array, train: SignalBlocks, held_out: SignalBlocks, beaten: float = np.inf
