@@ -71,7 +71,7 @@ test-memory: setup  ## Fit with less memory than it takes, and see what is left
 fuzz: setup  ## Feed every reader with damaged files, FUZZ_SECONDS each
 	$(BIN)/python tests/faults/fuzz.py --seconds $(FUZZ_SECONDS)
 
-hard-numbers: setup  ## Fit examples that are hard on arithmetic, 20,000 or NUMBERS_SECONDS of them
+hard-numbers: setup  ## Fit 20,000 hard examples, or as many as NUMBERS_SECONDS allow
 	$(BIN)/python tests/faults/hard_numbers.py --seconds $(NUMBERS_SECONDS)
 
 soak: setup  ## Fit, impute, save and load 500 times in one process, and see what it keeps
