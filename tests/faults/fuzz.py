@@ -267,7 +267,7 @@ def import_from_source() -> None:
 def fuzz(name: str, seconds: float) -> None:
     """Run one target in this process until its time is up, or a finding."""
     rng = random.Random(name)
-    with tempfile.TemporaryDirectory(dir=IN_MEMORY if os.path.isdir(IN_MEMORY) else None) as place:
+    with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         guided = importlib.util.find_spec("atheris") is not None
         if guided:
@@ -325,6 +325,17 @@ def fuzz(name: str, seconds: float) -> None:
         atheris.Fuzz()
 
 
+def in_process(name: str, seconds: float) -> subprocess.CompletedProcess[str]:
+    """Run one target in a process of its own, whose files go with it however it ends."""
+    command = [sys.executable, __file__, "--here", name, "--seconds", str(seconds)]
+    memory = IN_MEMORY if os.access(IN_MEMORY, os.W_OK) else None
+    with tempfile.TemporaryDirectory(dir=memory) as place:
+        environment = {**os.environ, "TMPDIR": place}
+        return subprocess.run(
+            command, env=environment, capture_output=True, text=True, errors="replace"
+        )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--seconds", type=float, default=20.0, help="for each reader")
@@ -335,8 +346,7 @@ def main() -> None:
         fuzz(asked.here, asked.seconds)
     failed = []
     for name in [asked.only] if asked.only else TARGETS:
-        command = [sys.executable, __file__, "--here", name, "--seconds", str(asked.seconds)]
-        done = subprocess.run(command, capture_output=True, text=True, errors="replace")
+        done = in_process(name, asked.seconds)
         told = re.search(r"^DONE (.*)$", done.stdout, re.MULTILINE)
         if done.returncode or told is None:
             failed.append(name)
