@@ -2,7 +2,7 @@
 # goes in .venv.
 # Options: PYTHON=python3.12, PYTEST_ARGS="-k graph", WORKERS=0 (tests one after the other),
 # REAL_SEEDS=design, REAL_ARGS="--skip LearnHeat", RESULTS_ARGS="uber --data-home data",
-# FUZZ_SECONDS=3600.
+# FUZZ_SECONDS=3600, NUMBERS_SECONDS=3600.
 
 PYTHON ?= python3
 PYTEST_ARGS ?=
@@ -11,6 +11,7 @@ REAL_SEEDS ?= judgement
 REAL_ARGS ?=
 RESULTS_ARGS ?=
 FUZZ_SECONDS ?= 20
+NUMBERS_SECONDS ?= 60
 
 VENV := .venv
 REAL_VENV := .venv-real
@@ -70,8 +71,8 @@ test-memory: setup  ## Fit with less memory than it takes, and see what is left
 fuzz: setup  ## Feed every reader with damaged files, FUZZ_SECONDS each
 	$(BIN)/python tests/faults/fuzz.py --seconds $(FUZZ_SECONDS)
 
-hard-numbers: setup  ## Fit signals that are hard on arithmetic, for a minute
-	$(BIN)/python tests/faults/hard_numbers.py
+hard-numbers: setup  ## Fit 20,000 hard examples, or as many as NUMBERS_SECONDS allow
+	$(BIN)/python tests/faults/hard_numbers.py --seconds $(NUMBERS_SECONDS)
 
 soak: setup  ## Fit, impute, save and load 500 times in one process, and see what it keeps
 	$(BIN)/python tests/faults/soak.py

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import gzip
+import importlib.machinery
 import importlib.util
 import io
 import json
@@ -37,6 +38,7 @@ SLOW = 1.0  # seconds of the processor, for a file of some kilobytes
 STUCK = 20  # seconds by the clock, on a machine that does other things
 MEMORY = 2**29  # more than the process had before the first damaged file
 LARGEST = 2**15  # bytes of a file
+IN_MEMORY = "/dev/shm"  # a disk would take longer than most readers
 
 
 def target(name: str) -> tuple[str, Callable[[Path], Any]]:
@@ -256,6 +258,12 @@ def changed(content: bytes, rng: random.Random) -> bytes:
     return bytes(data[:LARGEST])
 
 
+def import_from_source() -> None:
+    """Let Python itself find the package: atheris cannot look into the modules of other finders."""
+    sys.path.insert(0, str(Path(__file__).parents[2] / "src"))
+    sys.meta_path.insert(0, importlib.machinery.PathFinder)
+
+
 def fuzz(name: str, seconds: float) -> None:
     """Run one target in this process until its time is up, or a finding."""
     rng = random.Random(name)
@@ -265,6 +273,7 @@ def fuzz(name: str, seconds: float) -> None:
         if guided:
             import atheris
 
+            import_from_source()
             with atheris.instrument_imports(include=["heatgraph"]):
                 target(name)
         pool = seeds(name, folder)
@@ -276,6 +285,10 @@ def fuzz(name: str, seconds: float) -> None:
             size = int(file.read().split()[0]) * resource.getpagesize()
         resource.setrlimit(resource.RLIMIT_AS, (size + MEMORY, resource.RLIM_INFINITY))
         sys.addaudithook(no_pickle)
+        corpus = folder / "corpus"
+        corpus.mkdir()
+        for k, content in enumerate(pool):
+            (corpus / str(k)).write_bytes(content)
         began = time.monotonic()
 
         def one(content: bytes) -> None:
@@ -290,6 +303,9 @@ def fuzz(name: str, seconds: float) -> None:
             if time.monotonic() - began > seconds:
                 numbers = {"executions": reader.count, "refused": reader.refused}
                 numbers |= {"seconds": round(seconds), "slowest": round(reader.longest, 3)}
+                if guided:
+                    numbers["new_code"] = len(list(corpus.iterdir())) - len(pool)
+                    assert numbers["new_code"] > 0, "atheris sees no code"
                 print("DONE " + json.dumps({**numbers, "guided": guided}), flush=True)
                 os._exit(0)
 
@@ -303,14 +319,21 @@ def fuzz(name: str, seconds: float) -> None:
             base = content if len(content) > 20 and chance.random() < 0.5 else chance.choice(pool)
             return damaged(base, chance)[:largest]
 
-        corpus = folder / "corpus"
-        corpus.mkdir()
-        for k, content in enumerate(pool):
-            (corpus / str(k)).write_bytes(content)
         arguments = [sys.argv[0], str(corpus), f"-max_len={LARGEST}", f"-timeout={STUCK}"]
         arguments += ["-rss_limit_mb=0", "-verbosity=0", f"-artifact_prefix={place}/"]
         atheris.Setup(arguments, one, custom_mutator=mutated)
         atheris.Fuzz()
+
+
+def in_process(name: str, seconds: float) -> subprocess.CompletedProcess[str]:
+    """Run one target in a process of its own, whose files go with it however it ends."""
+    command = [sys.executable, __file__, "--here", name, "--seconds", str(seconds)]
+    memory = IN_MEMORY if os.access(IN_MEMORY, os.W_OK) else None
+    with tempfile.TemporaryDirectory(dir=memory) as place:
+        environment = {**os.environ, "TMPDIR": place}
+        return subprocess.run(
+            command, env=environment, capture_output=True, text=True, errors="replace"
+        )
 
 
 def main() -> None:
@@ -323,8 +346,7 @@ def main() -> None:
         fuzz(asked.here, asked.seconds)
     failed = []
     for name in [asked.only] if asked.only else TARGETS:
-        command = [sys.executable, __file__, "--here", name, "--seconds", str(asked.seconds)]
-        done = subprocess.run(command, capture_output=True, text=True, errors="replace")
+        done = in_process(name, asked.seconds)
         told = re.search(r"^DONE (.*)$", done.stdout, re.MULTILINE)
         if done.returncode or told is None:
             failed.append(name)

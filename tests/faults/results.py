@@ -61,9 +61,10 @@ def _fuzz(section: dict[str, Any]) -> str:
     total = sum(found["executions"] for found in readers.values())
     seconds = [found["seconds"] for found in readers.values()]
     slowest = max(found["slowest"] for found in readers.values())
+    new = sum(found.get("new_code", 0) for found in readers.values())
     return (
-        f"{total} files, {min(seconds)} to {max(seconds)} s for each reader ({each}); the slowest "
-        f"file took {slowest} s"
+        f"{total} files, {min(seconds)} to {max(seconds)} s for each reader ({each}), of which "
+        f"{new} were kept as they reached new code; the slowest file took {slowest} s"
     )
 
 

@@ -2,7 +2,9 @@
 
 import importlib.util
 from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -19,6 +21,30 @@ def test_a_valid_model_or_a_named_error(seed):
     kind, ends = hard_numbers.one(seed)
     assert kind == hard_numbers.KINDS[seed]
     assert set(ends.split()) <= {"fitted", "refused"}
+
+
+PATH = np.array([[1.0, -1.0, 0.0], [-1.0, 2.0, -1.0], [0.0, -1.0, 1.0]])
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ({"laplacian_": -PATH}, "negative weight"),
+        ({"laplacian_": np.triu(PATH)}, "not symmetric"),
+        ({"laplacian_": PATH + np.eye(3)}, "do not sum to 0"),
+        ({"laplacian_": np.where(PATH > 1.0, np.inf, PATH)}, "laplacian_ is not finite"),
+        ({"scales_": np.array([1.0, np.nan])}, "scales_ is not finite"),
+        ({"noise_variance_": -1e-9}, "noise_variance_ is negative"),
+        ({"covariance_": np.diag([1.0, 1.0, -0.1])}, "negative eigenvalue"),
+        ({"covariance_": np.zeros((3, 3))}, "covariance_ is zero"),
+    ],
+)
+def test_a_model_that_is_not_valid_is_a_finding(wrong, told, rng):
+    right = {"laplacian_": PATH, "scales_": np.ones(1), "covariance_": np.eye(3)}
+    X = rng.normal(size=(5, 3))
+    hard_numbers.check(SimpleNamespace(**right), X, [])
+    with pytest.raises(AssertionError, match=told):
+        hard_numbers.check(SimpleNamespace(**{**right, **wrong}), X, [])
 
 
 @pytest.mark.filterwarnings("ignore:LearnHeat. the mean of each:UserWarning")
