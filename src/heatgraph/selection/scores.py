@@ -80,8 +80,7 @@ def gaussian_prediction(training: Signals, part: HiddenPart) -> Array:
 
 def _least_squares(C: Array, b: Array) -> Array:
     """A solution where ``C`` is singular, as the covariance of a few signals, not shrunk, is."""
-    x: Array = np.linalg.lstsq(C, b)[0]
-    return x
+    return np.asarray(np.linalg.lstsq(C, b, rcond=None)[0], dtype=np.float64)
 
 
 def score_held_out(
