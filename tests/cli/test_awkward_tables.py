@@ -225,6 +225,7 @@ def test_learn_says_what_it_took_for_what(run, frame, tmp_path):
     assert "column 'week' labels the signals" in told
     assert "marks decimals" in told
     assert "warning: the column 'moss' never changes" in told
+    assert "HeatCovariance: constant" not in told  # the same again
 
 
 def test_learn_refuses_coordinates_of_other_nodes_before_it_fits(refused, signals, tmp_path):

@@ -1,6 +1,7 @@
 """ETEX as prepared and as DATEM has it: the same numbers, missing where they are missing."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from heatgraph.datasets import load_etex
@@ -50,7 +51,7 @@ def test_original_has_the_same_numbers(made):
     data, other = load_etex(made, source="original"), load_etex(made)
     assert data.signals.columns.tolist() == ["D10", "F21"]
     assert data.signals.equals(other.signals[["D10", "F21"]].set_axis(data.signals.index))
-    assert np.isnan(data.signals.loc["1994-10-23T18:00Z", "D10"])  # withdrawn
+    assert np.isnan(data.signals.loc[pd.Timestamp("1994-10-23T18:00Z"), "D10"])  # withdrawn
 
 
 def test_missing_as_zero_says_so(made):

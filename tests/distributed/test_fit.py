@@ -16,6 +16,7 @@ from heatgraph.estimators import checkpoint
 from heatgraph.solvers import engine
 from heatgraph.storage import load_model, save_model
 
+dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
 
 GIVEN = {"n_scales": 1, "alpha": 0.05, "beta": 0.05, "tol": 1e-2}
@@ -30,7 +31,7 @@ def assert_same(there, here, atol=1e-9):
     assert there.graph_.n_edges == here.graph_.n_edges
     assert there.status_ == here.status_
     assert there.cut_ == pytest.approx(here.cut_, rel=100.0 * atol)
-    sources = there.sources_.compute(scheduler="synchronous")
+    sources = there.sources_.compute(scheduler=dask.get)
     np.testing.assert_allclose(sources, here.sources_, rtol=0.0, atol=100.0 * atol)
 
 
@@ -287,7 +288,6 @@ def test_a_worker_that_dies_costs_its_share_of_a_step(signals, here):
 @pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="SIGKILL")
 def test_workers_that_die_again_and_again_are_an_error_with_a_remedy(signals):
-    import dask
     from distributed import Client, KilledWorker, LocalCluster
 
     def die(block):

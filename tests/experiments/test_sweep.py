@@ -77,6 +77,6 @@ def test_a_cluster_gives_the_same_numbers():
     distributed = pytest.importorskip("distributed", reason="needs the extra dask")
     one = sweep(draw, CELLS, Settings())
     # Threads of this process, which can import the tests' functions.
-    with distributed.LocalCluster(n_workers=1, processes=False, dashboard_address=None) as cluster:
+    with distributed.LocalCluster(n_workers=1, processes=False, dashboard_address=":0") as cluster:
         address = cluster.scheduler_address
         assert one == sweep(draw, CELLS, Settings(backend="dask", scheduler=address))

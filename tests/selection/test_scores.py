@@ -70,3 +70,12 @@ def test_means_are_of_what_was_observed(rng):
     means = means_of(Signals.from_missing(X))
     assert means[0] == 0.0
     assert means[1] == pytest.approx(np.nanmean(X[1]))
+
+
+def test_two_signals_are_enough_for_the_gaussian():
+    """Their covariance has rank one, and LedoitWolf does not shrink it."""
+    direction = np.arange(1.0, N + 1.0)
+    training = Signals(np.column_stack([10.0 + direction, 10.0 - direction]))
+    part = hide_entries(Signals((10.0 + 3.0 * direction)[:, None]), 0.25, np.random.default_rng(0))
+    predicted = gaussian_prediction(training, part)
+    np.testing.assert_allclose(predicted[part.hidden], part.truth[part.hidden], rtol=1e-8)

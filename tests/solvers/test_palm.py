@@ -249,11 +249,12 @@ def qp_by_clarabel(edges: CandidateEdges, L_t: Array, G: Array, d: float, beta: 
     n = edges.n_nodes
     allowed = np.eye(n, dtype=bool)
     allowed[edges.i, edges.j] = allowed[edges.j, edges.i] = True
-    L = cp.Variable((n, n), symmetric=True)
+    L = cp.Variable((n, n))
     value = (
         cp.sum(cp.multiply(G, L - L_t)) + d / 2 * cp.sum_squares(L - L_t) + beta * cp.sum_squares(L)
     )
     constraints = [
+        L == L.T,
         cp.trace(L) == n,
         L @ np.ones(n) == 0,
         L - cp.diag(cp.diag(L)) <= 0,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["constant_columns", "gaps_marked"]
+__all__ = ["CONSTANT", "constant_columns", "gaps_marked"]
 
 Array = NDArray[np.float64]
 
@@ -46,6 +46,9 @@ def _number(text: str) -> float:
         raise ValueError(f"--missing must be a number or none, got {text!r}") from None
 
 
+CONSTANT = "never changes"
+
+
 def constant_columns(values: Array, shown: Callable[[int], str]) -> list[str]:
     """A warning of columns that have one value only, in several signals."""
     filled = ~np.isnan(values)
@@ -57,6 +60,6 @@ def constant_columns(values: Array, shown: Callable[[int], str]) -> list[str]:
     k = int(constant[0])
     more = f", and {constant.size - 1} more," if constant.size > 1 else ""
     return [
-        f"the {shown(k)}{more} never changes (it is {low[k]:g}): nothing tells what such a node is "
+        f"the {shown(k)}{more} {CONSTANT} (it is {low[k]:g}): nothing tells what such a node is "
         "connected to; leave it out if its sensor was stuck"
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 
 from heatgraph.cli.cluster import ClusterTable, asks_for_cluster, cluster, need_dask, read_parts
 from heatgraph.cli.console import INTERRUPTED, Output, counted
+from heatgraph.cli.gaps import CONSTANT
 from heatgraph.cli.options import (
     Coordinates,
     FitOptions,
@@ -266,6 +268,8 @@ def signals_of(
 def fit(task: Task, table: SignalTable | ClusterTable, out: Output) -> Any:
     """Fit with a bar; Ctrl-C ends it with the best so far."""
     with out.warnings_told():
+        if any(CONSTANT in doubt for doubt in table.warnings):  # told already
+            warnings.filterwarnings("ignore", message="HeatCovariance: constant")
         fitted = task.fit(table.frame, int(out.shows_progress), table.groups)
     fitted.verbose = 0
     return fitted
@@ -401,7 +405,7 @@ def _told_confidence(model: Any) -> str:
     sure = int(np.sum(confidence >= SURE))
     how = "a p-value below" if isinstance(model, HeatCovariance) else "a confidence above"
     bound = 1.0 - SURE if isinstance(model, HeatCovariance) else SURE
-    return f"; {sure} of them {'has' if sure == 1 else 'have'} {how} {bound:.2g}"
+    return f"; {sure} of the edges {'has' if sure == 1 else 'have'} {how} {bound:.2g}"
 
 
 def _kept(model: Any) -> list[str]:

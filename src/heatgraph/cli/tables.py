@@ -42,6 +42,8 @@ from heatgraph.graph.storage import NOT_XML
 
 __all__ = ["SignalTable", "TableOptions", "label_column", "read_pairs", "read_signals"]
 
+# What reading a damaged Parquet file ends in, besides the errors of pyarrow.
+DAMAGED = (ValueError, OSError, TypeError, LookupError, AttributeError)
 FEW_UNITS = 3  # rows that a table must have for a second line of text to be one of names
 
 
@@ -205,6 +207,7 @@ def _distinct(cells: Sequence[str]) -> bool:
 
 def _read_parquet(path: Path, options: TableOptions) -> _Raw:
     try:
+        import pyarrow
         import pyarrow.parquet as parquet
     except ImportError as error:
         raise ValueError(
@@ -217,7 +220,7 @@ def _read_parquet(path: Path, options: TableOptions) -> _Raw:
             content = parquet.read_table(file)
             _check_distinct(path, content.column_names)
             frame: pd.DataFrame = content.to_pandas()
-        except (ValueError, OSError, TypeError, LookupError, AttributeError) as error:
+        except (*DAMAGED, pyarrow.ArrowException) as error:
             raise ValueError(f"{path} cannot be read as Parquet ({error})") from error
     if frame.shape[1] == 0 or not len(frame):
         raise ValueError(f"{path} is empty")

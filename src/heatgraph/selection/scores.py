@@ -66,14 +66,21 @@ def gaussian_prediction(training: Signals, part: HiddenPart) -> Array:
     predicted = np.zeros(part.truth.shape)
     if around.shape[1] < 2 or not around.any():  # no covariance to speak of
         return np.where(part.hidden, u[:, None], 0.0)
-    C = LedoitWolf(assume_centered=True).fit(around.T).covariance_
+    fitted = LedoitWolf(assume_centered=True).fit(around.T)
+    C = fitted.covariance_
+    solve = np.linalg.solve if fitted.shrinkage_ > 0.0 else _least_squares
     seen = part.visible.observed
     assert seen is not None  # for the type checker: hiding makes a mask
     for m in np.flatnonzero(part.hidden.any(axis=0)):
         hidden, o = part.hidden[:, m], seen[:, m]
-        pull = np.linalg.solve(C[np.ix_(o, o)], part.visible.X[o, m] - u[o])
+        pull = solve(C[np.ix_(o, o)], part.visible.X[o, m] - u[o])
         predicted[hidden, m] = u[hidden] + C[np.ix_(hidden, o)] @ pull
     return predicted
+
+
+def _least_squares(C: Array, b: Array) -> Array:
+    """A solution where ``C`` is singular, as the covariance of a few signals, not shrunk, is."""
+    return np.asarray(np.linalg.lstsq(C, b, rcond=None)[0], dtype=np.float64)
 
 
 def score_held_out(
