@@ -41,9 +41,9 @@ PAPER = (
     "heatgraph.datasets.random_graphs",
     "heatgraph.datasets.synthetic",
     "heatgraph.experiments.paper_settings",
-    "heatgraph.experiments.synthetic_problems",
     "heatgraph.experiments.synthetic_runs",
-    "heatgraph.solvers.laplacian_qp",
+    "heatgraph.experiments.synthetic_runs",
+    "heatgraph.solvers.simplex_qp",
     "heatgraph.solvers.palm",
 )
 

@@ -9,7 +9,7 @@ from heatgraph.datasets import make_graph, make_heat_signals
 from heatgraph.estimators.model import DenseModel
 from heatgraph.graph import CandidateEdges
 from heatgraph.models.heat import Signals
-from heatgraph.models.sparse_dictionary import SparseDictionary
+from heatgraph.models.sparse_heat import SparseDictionary
 from heatgraph.solvers.large_lasso import LargeLasso, SparseCoding, joined, silent
 
 N, M, ALPHA = 300, 12, 0.05

@@ -20,17 +20,14 @@ from heatgraph.baselines.causal_solver import (
     lagged_rows,
     nearest_shift,
 )
-from heatgraph.estimators.fitted_graph import CUT, warn_of_status
+from heatgraph.estimators.fitted_graph import CUT, ReportMixin, warn_of_status
 from heatgraph.estimators.hidden import node_means
 from heatgraph.estimators.progress import watch_fit
-from heatgraph.estimators.reporting import ReportMixin
 from heatgraph.estimators.time_series import with_epochs
 from heatgraph.estimators.validation import check_complete, check_number, node_names, unit_of
 from heatgraph.graph import Graph
-from heatgraph.selection.interpolation import sparsest_within_error
+from heatgraph.selection.masked_prediction import sparsest_within_error
 from heatgraph.solvers.result import Monitor, Status
-
-__all__ = ["CausalGraphProcess"]
 
 Array = NDArray[np.float64]
 

@@ -16,15 +16,6 @@ from sklearn.linear_model import Lasso
 
 from heatgraph.solvers.result import Monitor, Progress, Status
 
-__all__ = [
-    "CommutingFilters",
-    "Lags",
-    "coefficients",
-    "commuting_filters",
-    "lagged_rows",
-    "nearest_shift",
-]
-
 Array = NDArray[np.float64]
 
 INNER_STEPS = 500  # proximal steps of one block, at the most

@@ -13,8 +13,6 @@ from heatgraph.estimators.fitted_graph import tell
 from heatgraph.estimators.validation import check_choice
 from heatgraph.solvers.result import Monitor, Status
 
-__all__ = ["DiffusionPolytope", "least_diffusion"]
-
 Array = NDArray[np.float64]
 
 CRITERIA = ("simple", "sparse")

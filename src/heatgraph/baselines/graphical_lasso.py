@@ -16,8 +16,6 @@ from heatgraph.estimators.hidden import PrecisionMixin
 from heatgraph.estimators.validation import over_square, per_square
 from heatgraph.solvers.result import Monitor, Status
 
-__all__ = ["GraphicalLassoGraph"]
-
 Array = NDArray[np.float64]
 
 BROKEN = (FloatingPointError, np.linalg.LinAlgError)  # what scikit-learn's solver ends in

@@ -15,8 +15,6 @@ from heatgraph.estimators.validation import check_number, check_number_or, over_
 from heatgraph.selection.cut import CUTS
 from heatgraph.solvers.result import Monitor
 
-__all__ = ["HeatFilter", "filter_time", "unfiltered_moment"]
-
 Array = NDArray[np.float64]
 
 # A variance below this share of the largest is taken for none, as in the authors' own program.

@@ -8,15 +8,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from heatgraph.baselines.base import FitInput, check_limits, number_or_auto
-from heatgraph.baselines.gaussian import EM_TOL, GaussianMethod, PrecisionProblem, fit_gaussian
+from heatgraph.baselines.base import (
+    EM_TOL,
+    FitInput,
+    GaussianMethod,
+    PrecisionProblem,
+    check_limits,
+    fit_gaussian,
+    number_or_auto,
+)
 from heatgraph.baselines.precision_solver import PrecisionFit
 from heatgraph.estimators.validation import over_square, per_square
 from heatgraph.graph import CandidateEdges
 from heatgraph.models.moments import log_likelihoods
 from heatgraph.solvers.result import Monitor, Status
-
-__all__ = ["LakeTenenbaum"]
 
 Array = NDArray[np.float64]
 

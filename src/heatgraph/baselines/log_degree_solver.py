@@ -18,8 +18,6 @@ from heatgraph.baselines.semismooth_newton import (
 from heatgraph.graph.candidates import CandidateEdges
 from heatgraph.solvers.result import Status
 
-__all__ = ["LogDegreeSolution", "learn_log_degree", "log_degree_step", "parameters_for_degree"]
-
 Array = NDArray[np.float64]
 
 CONTINUATION = 10.0

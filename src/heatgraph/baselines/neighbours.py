@@ -11,8 +11,6 @@ from sklearn.neighbors import NearestNeighbors
 from heatgraph.estimators.validation import check_number, node_names
 from heatgraph.graph import Graph
 
-__all__ = ["neighbour_graph"]
-
 Array = NDArray[np.float64]
 
 

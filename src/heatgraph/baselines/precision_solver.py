@@ -30,8 +30,6 @@ from heatgraph.models.gaussian import InformationProducts
 from heatgraph.solvers.projected_newton import NewtonState, minimise_box
 from heatgraph.solvers.result import Monitor, Progress, Status
 
-__all__ = ["FORMS", "PrecisionFit", "fit_precision", "penalised_moment"]
-
 Array = NDArray[np.float64]
 
 FORMS = ("generalized", "dominant", "combinatorial", "shared")

@@ -21,15 +21,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from heatgraph.graph.candidates import CandidateEdges
 
-__all__ = [
-    "check_positive",
-    "check_signals",
-    "frozen",
-    "over_candidates",
-    "pair_newton",
-    "squared_distances",
-]
-
 Array = NDArray[np.float64]
 
 ARMIJO = 1e-4

@@ -27,18 +27,17 @@ from heatgraph.estimators.validation import (
 )
 from heatgraph.graph import CandidateEdges
 from heatgraph.models.heat import Signals
-from heatgraph.selection.edge_count_search import (
+from heatgraph.selection.masked_prediction import (
     FOLDS,
     HIDDEN_SHARE,
     RESOLUTION,
     fit_for_edges,
+    hide_entries,
+    interpolation_errors,
     predicted_choice,
+    smoothing_form,
 )
-from heatgraph.selection.interpolation import interpolation_errors, smoothing_form
-from heatgraph.selection.masked_prediction import hide_entries
 from heatgraph.solvers.result import Monitor
-
-__all__ = ["SmoothGraph"]
 
 Array = NDArray[np.float64]
 

@@ -20,8 +20,6 @@ from heatgraph.graph.candidates import CandidateEdges
 from heatgraph.models.simplex import project_simplex
 from heatgraph.solvers.result import Status
 
-__all__ = ["GraphStep", "SmoothSolution", "learn_smooth", "smooth_graph_step"]
-
 Array = NDArray[np.float64]
 
 

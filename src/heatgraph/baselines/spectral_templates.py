@@ -21,10 +21,8 @@ from heatgraph.baselines.templates_solver import (
 from heatgraph.estimators.fitted_graph import CUT, tell
 from heatgraph.estimators.validation import check_choice, check_number
 from heatgraph.graph import CandidateEdges, Graph
-from heatgraph.selection.edge_count_search import RESOLUTION, fit_for_edges
+from heatgraph.selection.masked_prediction import RESOLUTION, fit_for_edges
 from heatgraph.solvers.result import Monitor
-
-__all__ = ["SpectralTemplates"]
 
 Array = NDArray[np.float64]
 

@@ -19,14 +19,6 @@ from heatgraph.graph.candidates import CandidateEdges
 from heatgraph.solvers.result import Status
 from heatgraph.solvers.simplex_qp import SimplexPoint, SimplexQP
 
-__all__ = [
-    "Templates",
-    "TemplatesSolution",
-    "learn_templates",
-    "learn_templates_within",
-    "smallest_residual",
-]
-
 Array = NDArray[np.float64]
 
 GAP = 1e-12  # eigenvalues nearer than this, relative to the largest, are one: see `blocks`

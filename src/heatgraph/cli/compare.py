@@ -25,8 +25,6 @@ from heatgraph.graph import Graph
 from heatgraph.kernels.spectral import kernel_of
 from heatgraph.report.node_positions import place
 
-__all__ = ["compare"]
-
 FOLDS = 3  # unless given
 HEAT = ("HeatCovariance", "LearnHeat")  # the methods that have a kernel
 

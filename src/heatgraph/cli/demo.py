@@ -36,8 +36,6 @@ from heatgraph.metrics import edge_scores
 from heatgraph.plotting import plot_laplacians, plot_sources
 from heatgraph.solvers.result import Status
 
-__all__ = ["demo"]
-
 TOWNS = [
     "Ashby",
     "Brook",

@@ -10,13 +10,11 @@ import typer
 from numpy.typing import NDArray
 
 from heatgraph.cli.console import Output, counted
+from heatgraph.cli.csv_reader import check_output
 from heatgraph.cli.options import ForceFlag, ModelFile, TableOptions, with_shared_options
 from heatgraph.cli.result_folder import parents_made
 from heatgraph.cli.sources import HeatModel, heat_model, signals_for
-from heatgraph.cli.table_format import check_output
 from heatgraph.estimators import HeatCovariance
-
-__all__ = ["impute"]
 
 Array = NDArray[np.float64]
 

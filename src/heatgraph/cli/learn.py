@@ -55,8 +55,6 @@ from heatgraph.graph import Graph
 from heatgraph.report.node_positions import place
 from heatgraph.solvers.result import Status
 
-__all__ = ["fit", "learn", "summary_of"]
-
 PARAMETERS = ("alpha", "beta", "shrinkage", "penalty", "eps")  # that a fit may have chosen
 SHARES = ("missed", "standard_error")
 SURE = 0.95  # confidence from which an edge is called nearly certain

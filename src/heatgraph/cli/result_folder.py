@@ -32,18 +32,6 @@ from heatgraph.plotting.curves import n_chosen
 from heatgraph.report import write_report
 from heatgraph.storage import save_model
 
-__all__ = [
-    "address_of",
-    "model_path",
-    "page_written",
-    "parents_made",
-    "result_folder",
-    "source_rows",
-    "write_fit",
-    "write_sources",
-    "write_summary",
-]
-
 MODEL, REPORT = "model.npz", "report.html"
 # Everything that a command may write: what --force may do away with.
 OURS = (

@@ -17,30 +17,31 @@ from numpy.typing import NDArray
 from heatgraph.cli.console import counted
 from heatgraph.cli.csv_reader import (
     DELIMITERS,
+    TEXT,
     UNPACKED_AT_LEAST,
     UNPACKED_TIMES,
     NumberFormat,
+    Origin,
     guess_format,
     is_number,
+    kind_of,
     read_cells,
     to_numbers,
 )
-from heatgraph.cli.gaps import constant_columns, gaps_marked
 from heatgraph.cli.options import TableOptions
-from heatgraph.cli.table_format import TEXT, Origin, kind_of
 from heatgraph.cli.table_layout import (
     LABEL_NAME,
     Columns,
     Layout,
     ask_about_clocks,
+    constant_columns,
     coordinate_pair,
+    gaps_marked,
     layout_of,
 )
 from heatgraph.estimators.time_series import TimeSeries, with_past
 from heatgraph.files import read_array
 from heatgraph.graph.storage import NOT_XML
-
-__all__ = ["SignalTable", "TableOptions", "label_column", "read_pairs", "read_signals"]
 
 FEW_UNITS = 3  # rows that a table must have for a second line of text to be one of names
 

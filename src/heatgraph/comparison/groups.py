@@ -19,8 +19,6 @@ from heatgraph.estimators.validation import Names, check_choice, check_number, n
 from heatgraph.graph import CandidateEdges, Graph
 from heatgraph.graph.convert import labels
 
-__all__ = ["Difference", "difference"]
-
 Array = NDArray[np.float64]
 
 CORRECTIONS = ("largest", "fdr", "none")

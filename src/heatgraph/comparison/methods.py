@@ -22,9 +22,7 @@ from heatgraph.baselines import (
 )
 from heatgraph.errors import ParameterError
 from heatgraph.estimators import HeatCovariance, LearnHeat
-from heatgraph.estimators.no_graph import NodeMeans, ShrunkCovariance
-
-__all__ = ["GRAPH_ONLY", "METHODS", "NO_GRAPH", "NodeMeans", "chosen_methods"]
+from heatgraph.estimators.comparison import NodeMeans, ShrunkCovariance
 
 Array = NDArray[np.float64]
 

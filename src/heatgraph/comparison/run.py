@@ -17,9 +17,10 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from sklearn.base import clone
 
-from heatgraph.comparison.methods import NO_GRAPH, NodeMeans, chosen_methods
+from heatgraph.comparison.methods import NO_GRAPH, chosen_methods
 from heatgraph.comparison.table import Comparison, MethodResult, share_missed
 from heatgraph.errors import ParameterError
+from heatgraph.estimators.comparison import NodeMeans
 from heatgraph.estimators.hidden import hidden_errors, which_hidden
 from heatgraph.estimators.time_series import with_epochs
 from heatgraph.estimators.validation import check_number, check_signals, node_names, unit_of
@@ -27,8 +28,6 @@ from heatgraph.graph import Graph
 from heatgraph.metrics import average_precision, edge_scores
 from heatgraph.selection.folds import make_folds
 from heatgraph.solvers.result import Status
-
-__all__ = ["compare"]
 
 Array = NDArray[np.float64]
 Advance = Callable[[str], None]

@@ -19,8 +19,6 @@ from heatgraph.graph import Graph
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["CHANCE", "Comparison", "MethodResult", "share_missed"]
-
 Array = NDArray[np.float64]
 
 # Standard errors by which two methods have to differ: chance does so in one of twenty cases.

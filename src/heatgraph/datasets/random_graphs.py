@@ -17,18 +17,6 @@ from scipy.spatial import Delaunay, KDTree
 
 from heatgraph.graph import Graph
 
-__all__ = [
-    "barabasi_albert",
-    "check_count",
-    "check_real",
-    "community",
-    "erdos_renyi",
-    "geometric",
-    "grid",
-    "rbf",
-    "ring",
-]
-
 Pairs = NDArray[np.intp]
 Floats = NDArray[np.float64]
 

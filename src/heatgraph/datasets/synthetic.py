@@ -13,8 +13,6 @@ from scipy.sparse.linalg import expm_multiply
 from heatgraph.datasets import random_graphs
 from heatgraph.graph import Graph
 
-__all__ = ["make_graph", "make_heat_signals"]
-
 KINDS: dict[str, Callable[..., Graph]] = {
     "rbf": random_graphs.rbf,
     "er": random_graphs.erdos_renyi,

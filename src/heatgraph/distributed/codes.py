@@ -19,8 +19,6 @@ from threading import Lock
 import numpy as np
 from scipy.sparse import csr_array
 
-__all__ = ["CodeStore", "clear", "forget", "kept", "worker_address"]
-
 # By fit and part, and the number of their step.
 _kept: dict[tuple[str, int], dict[int, Iterable[csr_array]]] = {}
 _folders: dict[str, Path] = {}

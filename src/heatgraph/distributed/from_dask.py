@@ -14,22 +14,10 @@ from numpy.typing import NDArray
 
 from heatgraph.distributed import worker_tasks
 from heatgraph.distributed.parquet import ParquetRows, ParquetSignals
-from heatgraph.distributed.signal_batches import Chunk, Stream
 from heatgraph.distributed.signals import DaskSignals, Step
 from heatgraph.distributed.trouble import as_rows, causes_told, check_versions, chunk_name
+from heatgraph.distributed.worker_tasks import Chunk, Stream
 from heatgraph.solvers import engine
-
-__all__ = [
-    "SignalSummary",
-    "as_array",
-    "cluster_client",
-    "is_dask",
-    "lazy_sources",
-    "local_cluster",
-    "signals_of",
-    "summarise",
-    "summary_of",
-]
 
 Array = NDArray[np.float64]
 

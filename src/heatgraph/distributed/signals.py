@@ -28,8 +28,6 @@ from heatgraph.solvers.engine import Engine, contrasts_of
 from heatgraph.solvers.quasi_newton import Evaluation
 from heatgraph.solvers.signal_model import PLAIN, SignalModel, engine_of
 
-__all__ = ["DaskEngine", "DaskSignals", "Step"]
-
 Array = NDArray[np.float64]
 
 FAN_IN = 8  # sums that are added at a time: neither client nor worker ever holds more of them

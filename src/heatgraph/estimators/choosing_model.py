@@ -19,12 +19,11 @@ from sklearn.utils import _safe_indexing
 
 from heatgraph.distributed.from_dask import as_array, is_dask
 from heatgraph.errors import did_you_mean
-from heatgraph.estimators.comparison import ESTIMATOR_OF, ModelComparison
+from heatgraph.estimators.comparison import ESTIMATOR_OF, ModelComparison, ShrunkCovariance
 from heatgraph.estimators.heat_covariance import HeatCovariance
 from heatgraph.estimators.hidden import counts_of, hidden_errors, which_hidden
 from heatgraph.estimators.large_covariance import LARGE
 from heatgraph.estimators.learn_heat import LearnHeat
-from heatgraph.estimators.no_graph import ShrunkCovariance
 from heatgraph.estimators.parameters import MANY_NODES
 from heatgraph.estimators.progress import stage
 from heatgraph.estimators.time_series import with_epochs
@@ -38,8 +37,6 @@ from heatgraph.estimators.validation import (
 from heatgraph.selection.folds import Split, make_folds
 from heatgraph.solvers.driver import attempt
 from heatgraph.solvers.result import Status
-
-__all__ = ["MODELS", "SHARED", "choose_model", "estimator_of", "learn", "stage_files"]
 
 Array = NDArray[np.float64]
 

@@ -1,7 +1,8 @@
-"""What the fits of every method leave behind: the graph, before and after the cut."""
+"""What the fits of every method leave behind: the graph before and after the cut, and its page."""
 
 from __future__ import annotations
 
+import os
 import warnings
 from typing import Any
 
@@ -15,7 +16,45 @@ from heatgraph.estimators.validation import Names, check_number
 from heatgraph.graph import CandidateEdges, Graph
 from heatgraph.solvers.result import Monitor, Progress, Status
 
-__all__ = ["CUT", "check_n_edges", "store_graph", "store_weights", "tell", "warn_of_status"]
+
+class ReportMixin:
+    """Gives an estimator :meth:`report`."""
+
+    def report(
+        self,
+        path: str | os.PathLike[str],
+        signals: Any = None,
+        *,
+        coordinates: Any = None,
+        title: str = "A learned graph",
+        comparison: Any = None,
+    ) -> None:
+        """Write a page that shows the model: one file of HTML, which needs no network to open.
+
+        Parameters
+        ----------
+        path : str or path-like
+            The file, by custom ending in ``.html``.
+        signals : array-like or data frame (n_signals, n_nodes), optional
+            What to show on the nodes, with the sources and the fit that the model finds.
+        coordinates : optional
+            Where the nodes are: an array (n_nodes, 2), a mapping from names to pairs, or a data
+            frame with the columns longitude and latitude, or x and y.
+        title : str
+            The heading.
+        comparison : Comparison, optional
+            What :func:`heatgraph.compare` found on the same nodes, to be shown on the page.
+
+        Notes
+        -----
+        Needs Bokeh: ``pip install "heatgraph[report]"``.
+        """
+        # The one import upwards, when asked for: the page draws models, models do not need it.
+        from heatgraph.report import write_report
+
+        shown = {"coordinates": coordinates, "title": title, "comparison": comparison}
+        write_report(self, path, signals, **shown)
+
 
 Array = NDArray[np.float64]
 

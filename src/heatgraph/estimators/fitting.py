@@ -16,16 +16,14 @@ from heatgraph.estimators.fitted_graph import CUT
 from heatgraph.estimators.parameters import HeatParameters, first_scales
 from heatgraph.models.heat import HeatObjective, Signals
 from heatgraph.selection.choose_parameters import Choice, choose
-from heatgraph.selection.edge_count_search import fit_for_edges
 from heatgraph.selection.folds import make_folds
+from heatgraph.selection.masked_prediction import fit_for_edges
 from heatgraph.solvers.driver import NO_CHECKPOINT, Keeper, Record
 from heatgraph.solvers.heat import ROUGH, solve_heat
 from heatgraph.solvers.palm import solve_paper
 from heatgraph.solvers.result import Monitor, Solution, Status
 from heatgraph.solvers.signal_model import engine_of
 from heatgraph.solvers.threads import bounded_blas
-
-__all__ = ["Fit", "chosen_by", "fit_heat", "mean_around", "refit", "refit_resamples"]
 
 Array = NDArray[np.float64]
 Report = Callable[[int, int], None]  # paths done, and of how many

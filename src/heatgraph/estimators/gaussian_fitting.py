@@ -24,16 +24,6 @@ from heatgraph.solvers.gaussian import GaussianFit, GaussianFitter, shrunk
 from heatgraph.solvers.information import HEAVY
 from heatgraph.solvers.result import Status
 
-__all__ = [
-    "N_FOLDS",
-    "CovarianceFit",
-    "CovarianceSettings",
-    "Measured",
-    "fit_moments",
-    "fit_rows",
-    "observed_together",
-]
-
 Array = NDArray[np.float64]
 
 N_FOLDS = 3

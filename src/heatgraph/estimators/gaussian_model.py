@@ -27,8 +27,6 @@ from heatgraph.solvers.gaussian import GaussianFitter, shrunk
 from heatgraph.solvers.information import edge_tests
 from heatgraph.solvers.threads import bounded_blas
 
-__all__ = ["GaussianModelMixin", "significant_edges", "tests_of"]
-
 Array = NDArray[np.float64]
 
 ADDITIONS = 3  # times that pairs are added to a graph whose absence is refuted

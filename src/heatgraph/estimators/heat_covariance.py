@@ -12,11 +12,16 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.covariance import EmpiricalCovariance
 
+from heatgraph.distributed.chunked_signals import fold_moments
 from heatgraph.distributed.from_dask import as_array, is_dask
-from heatgraph.distributed.moments import fold_moments
 from heatgraph.errors import ParameterError
 from heatgraph.estimators.checkpoint import fingerprint, kept_in
-from heatgraph.estimators.fitted_graph import check_n_edges, store_graph, warn_of_status
+from heatgraph.estimators.fitted_graph import (
+    ReportMixin,
+    check_n_edges,
+    store_graph,
+    warn_of_status,
+)
 from heatgraph.estimators.gaussian_fitting import (
     N_FOLDS,
     CovarianceFit,
@@ -29,7 +34,6 @@ from heatgraph.estimators.hidden import HiddenScoreMixin, counts_of
 from heatgraph.estimators.large_covariance import fit_large, fit_large_chunks, is_large
 from heatgraph.estimators.parameters import edge_count, n_threads
 from heatgraph.estimators.progress import Watch, watch_fit
-from heatgraph.estimators.reporting import ReportMixin
 from heatgraph.estimators.time_series import with_epochs
 from heatgraph.estimators.validation import (
     Names,
@@ -57,8 +61,6 @@ from heatgraph.solvers.gaussian import GaussianFitter
 from heatgraph.solvers.projected_newton import NewtonState
 from heatgraph.solvers.result import Monitor, Progress, Status
 from heatgraph.solvers.threads import bounded_blas
-
-__all__ = ["HeatCovariance"]
 
 Array = NDArray[np.float64]
 

@@ -13,22 +13,8 @@ from sklearn.utils.validation import check_is_fitted
 from heatgraph.errors import ParameterError
 from heatgraph.estimators.validation import check_complete, check_signals, unit_of
 from heatgraph.models.heat import Signals
-from heatgraph.selection.edge_count_search import HIDDEN_SHARE as SCORED_SHARE
-from heatgraph.selection.interpolation import interpolation_errors
-from heatgraph.selection.masked_prediction import hide_entries
-
-__all__ = [
-    "HIDDEN_SHARE",
-    "HiddenScoreMixin",
-    "PrecisionMixin",
-    "as_given",
-    "counts_of",
-    "fill_by_precision",
-    "hidden_errors",
-    "node_means",
-    "warn_of_guesses",
-    "which_hidden",
-]
+from heatgraph.selection.masked_prediction import HIDDEN_SHARE as SCORED_SHARE
+from heatgraph.selection.masked_prediction import hide_entries, interpolation_errors
 
 Array = NDArray[np.float64]
 

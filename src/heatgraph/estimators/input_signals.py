@@ -33,8 +33,6 @@ from heatgraph.estimators.validation import (
 from heatgraph.solvers.result import Solution
 from heatgraph.solvers.signal_model import codes_of
 
-__all__ = ["Intake", "take_in"]
-
 Array = NDArray[np.float64]
 
 

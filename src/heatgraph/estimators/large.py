@@ -27,7 +27,7 @@ from heatgraph.estimators.fitted_graph import store_weights, warn_of_status
 from heatgraph.estimators.heat_covariance import HeatCovariance
 from heatgraph.estimators.hidden import as_given, node_means
 from heatgraph.estimators.input_signals import Intake
-from heatgraph.estimators.large_model import dictionary_on
+from heatgraph.estimators.model import dictionary_on
 from heatgraph.estimators.parameters import LargeParameters, resolve_large
 from heatgraph.estimators.progress import Watch, watch_fit
 from heatgraph.estimators.validation import Names, per_square
@@ -38,8 +38,6 @@ from heatgraph.solvers.driver import Keeper, Record
 from heatgraph.solvers.large_lasso import LargeLasso, SparseCoding, joined, silent
 from heatgraph.solvers.result import Monitor, Progress, Status
 from heatgraph.solvers.threads import bounded_blas
-
-__all__ = ["fit_large"]
 
 Array = NDArray[np.float64]
 

@@ -30,18 +30,6 @@ from heatgraph.selection.choose_parameters import ALPHAS, BETAS, Grid, units_of
 from heatgraph.solvers.palm import PaperOptions
 from heatgraph.solvers.signal_model import SignalModel
 
-__all__ = [
-    "PENALTY_OF",
-    "HeatParameters",
-    "LargeParameters",
-    "edge_count",
-    "first_scales",
-    "is_large",
-    "n_threads",
-    "resolve",
-    "resolve_large",
-]
-
 Array = NDArray[np.float64]
 
 SOLVERS = ("auto", "dense", "sparse", "paper")

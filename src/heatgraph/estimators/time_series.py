@@ -14,8 +14,6 @@ from sklearn.utils import _safe_indexing
 from heatgraph.estimators.validation import Names, check_number, node_names
 from heatgraph.graph import Graph
 
-__all__ = ["TimeSeries", "has_epochs", "time_series", "with_epochs", "with_past"]
-
 Array = NDArray[np.float64]
 
 # What the dimensions of an xarray.DataArray are called; others are epochs if they come first.

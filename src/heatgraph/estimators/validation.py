@@ -18,29 +18,6 @@ from sklearn.utils.validation import validate_data
 from heatgraph.errors import ParameterError
 from heatgraph.graph import CandidateEdges, Graph
 
-__all__ = [
-    "Names",
-    "centre_nodes",
-    "check_choice",
-    "check_complete",
-    "check_number",
-    "check_number_or",
-    "check_range",
-    "check_signals",
-    "columns_of",
-    "is_every_pair",
-    "node_names",
-    "over_square",
-    "per_square",
-    "power_of_two",
-    "resolve_candidates",
-    "set_features",
-    "start_near",
-    "unit_of",
-    "warn_of_copies",
-    "warn_of_twins",
-]
-
 Array = NDArray[np.float64]
 Names = tuple[Hashable, ...] | None
 

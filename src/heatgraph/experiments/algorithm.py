@@ -11,7 +11,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from heatgraph.experiments.base import Outcome, Readings, Settings
+from heatgraph.experiments.base import COLOURS, MARKERS, Outcome, Readings, Settings, plain
 from heatgraph.experiments.paper_settings import (
     TABLES,
     decibels,
@@ -19,13 +19,9 @@ from heatgraph.experiments.paper_settings import (
     n_instances,
     problem,
 )
-from heatgraph.experiments.style import COLOURS, MARKERS, plain
 from heatgraph.experiments.sweep import sweep
-from heatgraph.experiments.synthetic_problems import MODELS
-from heatgraph.experiments.synthetic_runs import path
+from heatgraph.experiments.synthetic_runs import MODELS, path
 from heatgraph.experiments.table_rows import LEARNED, NAMES, OURS, PAPER, best_common
-
-__all__ = ["run"]
 
 TITLE = "Algorithm 1: the paper's own algorithm and ours"
 LABELS = {

@@ -18,7 +18,7 @@ from heatgraph.datasets import (
     great_circle_km,
     neighbour_graph,
 )
-from heatgraph.experiments.base import Outcome, Settings
+from heatgraph.experiments.base import COLOURS, MARKERS, Outcome, Settings, plain
 from heatgraph.experiments.etex_fits import (
     FIXED,
     N_FOLDS,
@@ -31,14 +31,12 @@ from heatgraph.experiments.etex_fits import (
     whole,
 )
 from heatgraph.experiments.prediction import Missed, dictionary_of, digest
-from heatgraph.experiments.style import COLOURS, INK, MARKERS, VERMILION, plain
 from heatgraph.experiments.sweep import sweep
 from heatgraph.graph import Graph
 from heatgraph.models.heat import Signals
 from heatgraph.plotting import plot_map
+from heatgraph.plotting.style import INK, VERMILION
 from heatgraph.solvers.engine import code_signals
-
-__all__ = ["page", "run"]
 
 HEADS = {
     "entries": "Hidden entries: a fifth of all, five times",

@@ -15,18 +15,6 @@ from heatgraph.estimators import LearnHeat
 from heatgraph.experiments.prediction import Missed, hide, in_parts, predict, units
 from heatgraph.graph import Graph
 
-__all__ = [
-    "FIXED",
-    "N_FOLDS",
-    "PROTOCOLS",
-    "TAU",
-    "VARIANTS",
-    "learn",
-    "measured",
-    "predict_split",
-    "whole",
-]
-
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 

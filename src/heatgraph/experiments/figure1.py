@@ -16,12 +16,10 @@ from numpy.typing import NDArray
 from heatgraph.datasets.synthetic import make_graph, make_heat_signals
 from heatgraph.estimators import LearnHeat
 from heatgraph.experiments.base import Outcome, Settings
-from heatgraph.experiments.style import INK, SIGNED, VERMILION
 from heatgraph.graph import Graph
 from heatgraph.kernels.eigen import DenseHeat
 from heatgraph.metrics import edge_scores
-
-__all__ = ["run"]
+from heatgraph.plotting.style import INK, SIGNED, VERMILION
 
 Array = NDArray[np.float64]
 

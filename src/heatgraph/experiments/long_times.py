@@ -12,16 +12,20 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from heatgraph.datasets.synthetic import make_heat_signals
-from heatgraph.experiments.base import Outcome, Settings
+from heatgraph.experiments.base import COLOURS, MARKERS, Outcome, Settings, plain
 from heatgraph.experiments.paper_settings import ALPHAS, BETAS, SMOOTH, n_instances, problem
-from heatgraph.experiments.style import COLOURS, MARKERS, plain
 from heatgraph.experiments.sweep import sweep
-from heatgraph.experiments.synthetic_problems import CUT, N_ATOMS, Spec, draw
-from heatgraph.experiments.synthetic_runs import PATHS, as_graph, as_weights
+from heatgraph.experiments.synthetic_runs import (
+    CUT,
+    N_ATOMS,
+    PATHS,
+    Spec,
+    as_graph,
+    as_weights,
+    draw,
+)
 from heatgraph.graph import Graph
 from heatgraph.metrics import edge_scores
-
-__all__ = ["learn_both", "run"]
 
 TITLE = "Long diffusions: is LearnHeat like the smooth model?"
 KIND = "rbf"

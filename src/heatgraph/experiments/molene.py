@@ -22,14 +22,11 @@ from heatgraph.datasets import (
     neighbour_graph,
 )
 from heatgraph.estimators import LearnHeat
-from heatgraph.experiments.base import Outcome, Settings
+from heatgraph.experiments.base import COLOURS, MARKERS, Outcome, Settings, plain
 from heatgraph.experiments.prediction import Missed, digest, in_parts
-from heatgraph.experiments.style import COLOURS, MARKERS, plain
 from heatgraph.experiments.sweep import sweep
 from heatgraph.graph import Graph
 from heatgraph.plotting import plot_map
-
-__all__ = ["METHODS", "TREATMENTS", "compare", "load", "run", "treat"]
 
 Array = NDArray[np.float64]
 

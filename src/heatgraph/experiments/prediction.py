@@ -16,8 +16,6 @@ from heatgraph.models.heat import Dictionary, HeatObjective, Signals
 from heatgraph.selection.choose_parameters import units_of
 from heatgraph.solvers.engine import code_signals
 
-__all__ = ["Missed", "dictionary_of", "digest", "hide", "in_parts", "predict", "units"]
-
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 

@@ -16,24 +16,8 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
 from numpy.typing import NDArray
 
-from heatgraph.experiments.style import INK
 from heatgraph.metrics import EdgeScores
-
-__all__ = [
-    "LEARNED",
-    "LEGEND",
-    "NAMES",
-    "OURS",
-    "PAPER",
-    "SCORES",
-    "Line",
-    "best_common",
-    "draw_table",
-    "line_of_estimator",
-    "line_of_path",
-    "long_table",
-    "markdown_table",
-]
+from heatgraph.plotting.style import INK
 
 Array = NDArray[np.float64]
 

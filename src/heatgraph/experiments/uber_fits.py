@@ -15,8 +15,6 @@ from heatgraph.estimators import LearnHeat
 from heatgraph.experiments.prediction import units
 from heatgraph.graph import Graph
 
-__all__ = ["GROUPS", "SCALES", "SLOTS", "learn_slot", "load", "shares"]
-
 Array = NDArray[np.float64]
 
 # The five slots of the paper, on weekdays: the hours from and before.

@@ -9,8 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["CandidateEdges"]
-
 Array = NDArray[np.float64]
 Ints = NDArray[np.intp]
 

@@ -10,17 +10,6 @@ from typing import TypedDict
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = [
-    "Parts",
-    "check_confidence",
-    "check_coordinates",
-    "check_edges",
-    "check_n_nodes",
-    "check_names",
-    "check_weights",
-    "sort_edges",
-]
-
 # A pair (i, j) is sorted and compared as the one number i * n_nodes + j, which must fit 64 bits.
 MAX_NODES = 2**31 - 1
 

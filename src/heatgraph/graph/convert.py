@@ -24,21 +24,6 @@ if TYPE_CHECKING:
 
     from heatgraph.graph.graph import Graph
 
-__all__ = [
-    "from_adjacency",
-    "from_labels",
-    "from_laplacian",
-    "from_networkx",
-    "from_pandas",
-    "from_pygsp",
-    "labels",
-    "to_mne",
-    "to_networkx",
-    "to_pandas",
-    "to_pygsp",
-    "to_torch_geometric",
-]
-
 ROUNDING = 16.0 * float(np.finfo(np.float64).eps)  # of the largest entry of a matrix
 
 

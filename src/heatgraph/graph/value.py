@@ -14,8 +14,6 @@ from scipy.sparse.csgraph import connected_components
 
 from heatgraph.graph import checks
 
-__all__ = ["GraphValue"]
-
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
 class GraphValue:

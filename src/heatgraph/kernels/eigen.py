@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 from heatgraph.kernels import native
 from heatgraph.kernels.spectral import APART, HeatKernel, Kernel, Power, divided_differences
 
-__all__ = ["DenseHeat", "DenseKernel", "dense_kernel", "divided_difference_sum"]
-
 Array = NDArray[np.float64]
 
 LEAST_TIME = 1e-12  # times at and below this have no slope worth dividing by

@@ -16,20 +16,6 @@ from numpy.typing import NDArray
 
 from heatgraph.errors import ParameterError
 
-__all__ = [
-    "KERNELS",
-    "HeatKernel",
-    "IdentityKernel",
-    "Kernel",
-    "MaternKernel",
-    "Power",
-    "TikhonovKernel",
-    "WaveKernel",
-    "divided_differences",
-    "exp_divided_differences",
-    "kernel_of",
-]
-
 Array = NDArray[np.float64]
 
 # Eigenvalues whose distance, times tau, is at least APART have a quotient with all its digits.

@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 
 from heatgraph.kernels.eigen import DenseHeat
 
-__all__ = ["ATOMS", "AtomWeights", "RawAtoms", "UnitAtoms"]
-
 Array = NDArray[np.float64]
 
 

@@ -24,16 +24,6 @@ from numpy.typing import NDArray
 from heatgraph.graph.candidates import CandidateEdges
 from heatgraph.kernels.spectral import HeatKernel, Kernel, Power
 
-__all__ = [
-    "HEAT",
-    "GaussianHeat",
-    "GaussianPoint",
-    "HeatSpectrum",
-    "InformationProducts",
-    "LogPenalty",
-    "mean_variance",
-]
-
 Array = NDArray[np.float64]
 Ints = NDArray[np.intp]
 

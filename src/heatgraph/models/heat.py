@@ -14,8 +14,6 @@ from heatgraph.kernels.spectral import Kernel
 from heatgraph.models.atoms import AtomWeights
 from heatgraph.models.penalties import L1, Penalty
 
-__all__ = ["Dictionary", "HeatObjective", "Moments", "Signals", "spread"]
-
 Array = NDArray[np.float64]
 
 

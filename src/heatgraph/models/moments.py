@@ -8,15 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = [
-    "Conditional",
-    "Moments",
-    "condition",
-    "expected_moments",
-    "log_likelihoods",
-    "rescaled_log_likelihood",
-]
-
 Array = NDArray[np.float64]
 
 

@@ -22,8 +22,6 @@ from scipy.linalg import cho_factor, cho_solve
 
 from heatgraph.models.gaussian import GaussianHeat, GaussianPoint, InformationProducts
 
-__all__ = ["ObservedHeat", "ObservedPoint"]
-
 Array = NDArray[np.float64]
 Ints = NDArray[np.intp]
 

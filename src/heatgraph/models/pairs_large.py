@@ -20,8 +20,6 @@ from heatgraph.kernels.series import interpolate, quadratic_series
 from heatgraph.kernels.sparse_laplacian import aligned, block_width
 from heatgraph.models.gaussian_large import BlockSignals, LargePoint
 
-__all__ = ["Violations", "all_pairs", "violations"]
-
 Array = NDArray[np.float64]
 Ints = NDArray[np.intp]
 

@@ -13,8 +13,6 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["L1", "PENALTIES", "LogSum", "Penalty"]
-
 Array = NDArray[np.float64]
 
 

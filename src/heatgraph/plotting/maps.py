@@ -11,13 +11,11 @@ from matplotlib.colors import Normalize
 from numpy.typing import ArrayLike, NDArray
 
 from heatgraph.graph import Graph
-from heatgraph.plotting.labels import draw_labels
+from heatgraph.plotting.layout import draw_labels
 from heatgraph.plotting.style import INK, MAX_NAMES, POSITIVE, VERMILION, figure_of, new_axes, texts
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-__all__ = ["edge_style", "plot_map"]
 
 Array = NDArray[np.float64]
 

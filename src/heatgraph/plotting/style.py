@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["bare", "figure_of", "new_axes", "new_row", "shortened", "texts"]
-
 Array = NDArray[np.float64]
 
 # Okabe and Ito's colours, which remain apart for every kind of colour vision.

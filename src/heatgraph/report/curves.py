@@ -21,8 +21,6 @@ from heatgraph.plotting.curves import (
 from heatgraph.plotting.style import BLUE, SEQUENCE, VERMILION
 from heatgraph.report.canvas import new_figure, put_legend
 
-__all__ = ["MARKERS", "convergence", "likelihood", "selection"]
-
 Array = NDArray[np.float64]
 
 # As the rings on the graph: a shape a scale.

@@ -27,8 +27,6 @@ from heatgraph.report.curves import MARKERS, convergence, likelihood, selection
 from heatgraph.report.node_positions import Places
 from heatgraph.report.page_data import Content
 
-__all__ = ["MAX_NAMED", "pictures"]
-
 Array = NDArray[np.float64]
 
 MAX_OUTLINED = 1000  # nodes; more of them would be all outline

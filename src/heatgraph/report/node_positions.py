@@ -15,8 +15,6 @@ from heatgraph.datasets.geography import country_outlines
 from heatgraph.graph import Graph
 from heatgraph.plotting import layout
 
-__all__ = ["Places", "place"]
-
 Array = NDArray[np.float64]
 
 # Columns of a table of coordinates, by what they are called.

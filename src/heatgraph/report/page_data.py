@@ -13,12 +13,9 @@ from heatgraph.baselines import HeatFilter
 from heatgraph.estimators import HeatCovariance
 from heatgraph.graph import Graph
 from heatgraph.graph.convert import labels
-from heatgraph.report.gaussian import Gap, gaps_of, with_graph
-from heatgraph.report.markup import readable
+from heatgraph.report.canvas import readable
 from heatgraph.report.node_positions import Places
-from heatgraph.report.shown_signals import Shown, reach, show_signals
-
-__all__ = ["Content", "Edges", "gather"]
+from heatgraph.report.shown_signals import Gap, Shown, gaps_of, reach, show_signals, with_graph
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]

@@ -23,8 +23,15 @@ from numpy.typing import NDArray
 
 from heatgraph.models.heat import HeatObjective, Signals
 from heatgraph.selection.folds import Folds
-from heatgraph.selection.masked_prediction import HiddenPart, hide_by, prediction_errors, turns_for
-from heatgraph.selection.scores import HeldOutScore, means_of, score_held_out
+from heatgraph.selection.masked_prediction import (
+    HeldOutScore,
+    HiddenPart,
+    hide_by,
+    means_of,
+    prediction_errors,
+    score_held_out,
+    turns_for,
+)
 from heatgraph.selection.second_moments import surprise
 from heatgraph.solvers.driver import NO_CHECKPOINT, Keeper, Record
 from heatgraph.solvers.heat import ROUGH, read_solution, solution_record, solve_heat
@@ -38,8 +45,6 @@ from heatgraph.solvers.signal_model import (
     subtract_level,
 )
 from heatgraph.solvers.threads import bounded_blas
-
-__all__ = ["ALPHAS", "BETAS", "HIDDEN_SHARE", "Choice", "Grid", "choose", "units_of"]
 
 Array = NDArray[np.float64]
 
@@ -179,6 +184,7 @@ class Part:
 def hold_out(
     signals: Signals, train: NDArray[np.intp], test: NDArray[np.intp], rng: np.random.Generator
 ) -> Part:
+    """A fold: the signals to learn from, and those held out with some entries hidden."""
     N, M = signals.X.shape
     held_out = signals.take(test)
     draws = rng.random(held_out.X.shape)

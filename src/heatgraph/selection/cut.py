@@ -7,8 +7,6 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["CUTS", "mixture_cut", "otsu", "typical_cut"]
-
 Array = NDArray[np.float64]
 
 MAX_STEPS = 500

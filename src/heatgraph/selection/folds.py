@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 from scipy import stats
 from sklearn.model_selection import GroupKFold
 
-__all__ = ["N_FOLDS", "Folds", "Split", "autocorrelation", "make_folds"]
-
 Array = NDArray[np.float64]
 Ints = NDArray[np.intp]
 

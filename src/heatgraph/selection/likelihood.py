@@ -18,8 +18,6 @@ from heatgraph.solvers.driver import NO_CHECKPOINT, Keeper, Record
 from heatgraph.solvers.gaussian import GaussianFit, GaussianFitter, shrunk
 from heatgraph.solvers.result import Status
 
-__all__ = ["PENALTIES", "PILOT", "SHRINKAGES", "Fold", "Strength", "choose_strength", "fit_at"]
-
 Array = NDArray[np.float64]
 Report = Callable[[int, int], None]
 

@@ -19,8 +19,6 @@ from scipy.linalg import solve_triangular
 
 from heatgraph.models.heat import Dictionary, Signals
 
-__all__ = ["fit_variances", "surprise"]
-
 Array = NDArray[np.float64]
 
 MOST_UPDATES = 100

@@ -16,13 +16,11 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from heatgraph.models.heat import Signals
-from heatgraph.models.sparse_dictionary import SparseDictionary
+from heatgraph.models.sparse_heat import SparseDictionary
 from heatgraph.selection.choose_parameters import HIDDEN_SHARE
 from heatgraph.selection.masked_prediction import hide_entries
 from heatgraph.solvers.driver import Record
 from heatgraph.solvers.large_lasso import LargeLasso
-
-__all__ = ["SourceChoice", "SourceProblem", "choose_sources"]
 
 Array = NDArray[np.float64]
 Report = Callable[[int, int], None]  # how many were tried, and of how many at most

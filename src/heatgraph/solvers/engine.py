@@ -22,18 +22,6 @@ from heatgraph.models.penalties import L1, Penalty
 from heatgraph.solvers.lasso import Coding, code
 from heatgraph.solvers.quasi_newton import Evaluation
 
-__all__ = [
-    "BATCH",
-    "CODING_ROUNDS",
-    "CODING_TOL",
-    "Engine",
-    "LocalEngine",
-    "code_signals",
-    "contrasts_of",
-    "to_dense",
-    "to_sparse",
-]
-
 Array = NDArray[np.float64]
 Codes = TypeVar("Codes")
 Slopes = TypeVar("Slopes")

@@ -27,8 +27,6 @@ from heatgraph.models.observed import ObservedHeat, ObservedPoint
 from heatgraph.solvers.projected_newton import NewtonState, Point, minimise_box
 from heatgraph.solvers.result import Status
 
-__all__ = ["GaussianFit", "GaussianFitter", "shrunk"]
-
 Array = NDArray[np.float64]
 Report = Callable[[NewtonState], None]
 

@@ -34,8 +34,6 @@ from heatgraph.solvers.engine import Engine
 from heatgraph.solvers.quasi_newton import Curvature, Evaluation, QuasiNewton, State
 from heatgraph.solvers.result import Monitor, Progress, Solution, Status
 
-__all__ = ["ROUGH", "read_solution", "solution_record", "solve_heat"]
-
 Array = NDArray[np.float64]
 
 ROUGH = 1e-2  # residual of an l1 fit that is only the start, and of fits that are compared

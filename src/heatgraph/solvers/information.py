@@ -13,8 +13,6 @@ from heatgraph.graph import CandidateEdges, Graph
 from heatgraph.models.gaussian import NOISE_FLOOR, GaussianPoint, mean_variance
 from heatgraph.solvers.gaussian import GaussianFitter
 
-__all__ = ["AT_BOUND", "HEAVY", "edge_tests"]
-
 Array = NDArray[np.float64]
 
 HEAVY = 3.0  # times the scale: heat of an edge this heavy is even to exp(-12)

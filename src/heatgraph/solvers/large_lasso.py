@@ -29,11 +29,9 @@ from scipy.sparse import csr_array, vstack
 
 from heatgraph.models.heat import Signals
 from heatgraph.models.penalties import PENALTIES
-from heatgraph.models.sparse_dictionary import SparseDictionary
+from heatgraph.models.sparse_heat import SparseDictionary
 from heatgraph.solvers.driver import Record
 from heatgraph.solvers.lasso import code
-
-__all__ = ["LargeLasso", "SparseCoding", "joined", "silent"]
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.intp]

@@ -19,8 +19,6 @@ from numpy.typing import NDArray
 from heatgraph.kernels import native
 from heatgraph.solvers.threads import run_threads
 
-__all__ = ["Coding", "code"]
-
 Array = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 

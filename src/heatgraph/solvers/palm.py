@@ -9,10 +9,8 @@ from numpy.typing import NDArray
 
 from heatgraph.graph.candidates import CandidateEdges
 from heatgraph.solvers.driver import iterate
-from heatgraph.solvers.laplacian_qp import LaplacianQP
 from heatgraph.solvers.result import Monitor, Progress, Solution, Status
-
-__all__ = ["PaperOptions", "solve_paper"]
+from heatgraph.solvers.simplex_qp import LaplacianQP
 
 Array = NDArray[np.float64]
 

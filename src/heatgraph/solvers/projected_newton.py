@@ -21,8 +21,6 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from heatgraph.solvers.driver import iterate
 from heatgraph.solvers.result import Status
 
-__all__ = ["NewtonState", "Point", "minimise_box", "promised_fall"]
-
 Array = NDArray[np.float64]
 Ints = NDArray[np.intp]
 

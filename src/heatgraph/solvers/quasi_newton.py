@@ -23,8 +23,6 @@ from heatgraph.kernels import native
 from heatgraph.models.simplex import ValidSet
 from heatgraph.solvers.result import Status
 
-__all__ = ["Curvature", "Evaluation", "QuasiNewton", "State"]
-
 Array = NDArray[np.float64]
 Aux = TypeVar("Aux")
 

@@ -9,8 +9,6 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Monitor", "Progress", "Solution", "Status"]
-
 
 class Status(StrEnum):
     """How a solver ended.  A string, so that it prints and compares as one."""

@@ -27,17 +27,6 @@ from heatgraph.solvers.engine import BATCH, CODING_TOL, Engine, LocalEngine
 from heatgraph.solvers.quasi_newton import Evaluation
 from heatgraph.solvers.result import Solution
 
-__all__ = [
-    "PLAIN",
-    "InterceptEngine",
-    "LevelCodes",
-    "SignalModel",
-    "codes_of",
-    "engine_of",
-    "level_of",
-    "subtract_level",
-]
-
 Array = NDArray[np.float64]
 
 SETTLED = 1e-9  # relative fall of the objective from one tangent to the next: codes are found
