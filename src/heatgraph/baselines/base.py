@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
+from heatgraph.arrays import Array
 from heatgraph.baselines.precision_solver import PrecisionFit, fit_precision, penalised_moment
 from heatgraph.estimators.fitted_graph import (
     ReportMixin,
@@ -34,8 +34,6 @@ from heatgraph.estimators.validation import (
 from heatgraph.graph import CandidateEdges
 from heatgraph.models.moments import Moments, expected_moments
 from heatgraph.solvers.result import Monitor, Status
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,10 +8,10 @@ from typing import Any, Self
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from heatgraph.arrays import Array
 from heatgraph.baselines.base import check_limits, number_or_auto, store_end
 from heatgraph.baselines.causal_solver import (
     Lags,
@@ -28,8 +28,6 @@ from heatgraph.estimators.validation import check_complete, check_number, node_n
 from heatgraph.graph import Graph
 from heatgraph.selection.masked_prediction import sparsest_within_error
 from heatgraph.solvers.result import Monitor, Status
-
-Array = NDArray[np.float64]
 
 # Shares of the smallest penalty without an edge that "auto" tries, the sparsest first.
 SHARES = (0.5, 0.3, 0.2, 0.1, 0.05, 0.02, 0.01, 0.003)

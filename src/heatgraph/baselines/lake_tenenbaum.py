@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from heatgraph.arrays import Array
 from heatgraph.baselines.base import (
     EM_TOL,
     FitInput,
@@ -22,8 +22,6 @@ from heatgraph.estimators.validation import over_square, per_square
 from heatgraph.graph import CandidateEdges
 from heatgraph.models.moments import log_likelihoods
 from heatgraph.solvers.result import Monitor, Status
-
-Array = NDArray[np.float64]
 
 # Penalties beta / n_signals that "auto" tries, in units of the mean variance of a node; they reach
 # from none to where hardly an edge is left.

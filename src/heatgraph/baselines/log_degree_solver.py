@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from heatgraph.arrays import Array
 from heatgraph.baselines.semismooth_newton import (
     check_positive,
     check_signals,
@@ -17,8 +18,6 @@ from heatgraph.baselines.semismooth_newton import (
 )
 from heatgraph.graph.candidates import CandidateEdges
 from heatgraph.solvers.result import Status
-
-Array = NDArray[np.float64]
 
 CONTINUATION = 10.0
 ROUGH = 1e-2  # residual at which a stage of the continuation ends

@@ -17,11 +17,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from heatgraph.arrays import Array
 from heatgraph.graph.candidates import CandidateEdges
-
-Array = NDArray[np.float64]
 
 ARMIJO = 1e-4
 FORCING = 1e-2  # largest relative residual of the linear solves; it shrinks with the gradient

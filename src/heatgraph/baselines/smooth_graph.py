@@ -6,11 +6,11 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import solve
 from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from heatgraph.arrays import Array
 from heatgraph.baselines.base import FitInput, GraphMethod, Solution, check_limits, number_or_auto
 from heatgraph.baselines.log_degree_solver import learn_log_degree, parameters_for_degree
 from heatgraph.baselines.semismooth_newton import squared_distances
@@ -38,8 +38,6 @@ from heatgraph.selection.masked_prediction import (
     smoothing_form,
 )
 from heatgraph.solvers.result import Monitor
-
-Array = NDArray[np.float64]
 
 DEGREES = ("trace", "log")
 # Spreads tried, in units of the mean squared distance between two nodes; they reach from a graph

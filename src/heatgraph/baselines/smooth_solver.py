@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.linalg import cho_factor, cho_solve
 
+from heatgraph.arrays import Array
 from heatgraph.baselines.semismooth_newton import (
     check_positive,
     check_signals,
@@ -19,8 +20,6 @@ from heatgraph.baselines.semismooth_newton import (
 from heatgraph.graph.candidates import CandidateEdges
 from heatgraph.models.simplex import project_simplex
 from heatgraph.solvers.result import Status
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 
+from heatgraph.arrays import Array, Ints, Mask
 from heatgraph.baselines.semismooth_newton import (
     check_positive,
     check_signals,
@@ -18,8 +19,6 @@ from heatgraph.baselines.semismooth_newton import (
 from heatgraph.graph.candidates import CandidateEdges
 from heatgraph.solvers.result import Status
 from heatgraph.solvers.simplex_qp import SimplexPoint, SimplexQP
-
-Array = NDArray[np.float64]
 
 GAP = 1e-12  # eigenvalues nearer than this, relative to the largest, are one: see `blocks`
 EPS_TOL = 1e-9  # relative precision at which the residual meets eps
@@ -38,7 +37,7 @@ class Templates:
     """
 
     V: Array
-    blocks: NDArray[np.intp]
+    blocks: Ints
 
     @classmethod
     def from_signals(cls, X: ArrayLike) -> Templates:
@@ -90,7 +89,7 @@ class Templates:
         return int(self.V.shape[0])
 
     @cached_property
-    def _outside(self) -> NDArray[np.bool_]:
+    def _outside(self) -> Mask:
         return np.not_equal.outer(self.blocks, self.blocks)
 
     def residual(self, L: Array) -> float:

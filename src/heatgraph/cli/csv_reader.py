@@ -14,8 +14,8 @@ from typing import IO, Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from heatgraph.arrays import Array
 from heatgraph.files import write_atomically
 
 TEXT = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz")
@@ -63,7 +63,7 @@ class Origin:
         index = None if self.index is None else self.index[rows]
         return replace(self, beside=beside, index=index)
 
-    def write(self, path: Path, signals: NDArray[np.float64]) -> None:
+    def write(self, path: Path, signals: Array) -> None:
         """Write a table of this shape, with other values (n_signals, n_nodes)."""
         values = signals.T if self.transposed else signals
         kind = kind_of(path)
@@ -80,7 +80,7 @@ class Origin:
         with write_atomically(path) as file:
             file.write(content)
 
-    def _text(self, values: NDArray[np.float64], kind: str) -> str:
+    def _text(self, values: Array, kind: str) -> str:
         delimiter = self.delimiter if self.delimiter in ",;" else ","
         if delimiter == self.decimal:
             delimiter = ";"
@@ -92,7 +92,7 @@ class Origin:
         )
         return text
 
-    def _parquet(self, path: Path, values: NDArray[np.float64], buffer: io.BytesIO) -> None:
+    def _parquet(self, path: Path, values: Array, buffer: io.BytesIO) -> None:
         try:
             self._frame(values).to_parquet(buffer)
         except ImportError as error:
@@ -101,7 +101,7 @@ class Origin:
                 'install it with pip install "heatgraph[parquet]"'
             ) from error
 
-    def _frame(self, values: NDArray[np.float64]) -> pd.DataFrame:
+    def _frame(self, values: Array) -> pd.DataFrame:
         # Nodes without names are counted from 0, as everywhere else.
         names = self.names or tuple(map(str, range(values.shape[1])))
         frame = pd.DataFrame(values, columns=list(names))
@@ -228,9 +228,7 @@ def is_number(text: str, written: NumberFormat) -> bool:
     return True
 
 
-def to_numbers(
-    cells: Sequence[str], written: NumberFormat
-) -> tuple[NDArray[np.float64], list[int]]:
+def to_numbers(cells: Sequence[str], written: NumberFormat) -> tuple[Array, list[int]]:
     """The numbers of a column, NaN where there is none, and the places of cells that are text."""
     values, text = np.full(len(cells), np.nan), []
     for k, cell in enumerate(cells):

@@ -12,8 +12,8 @@ import numpy as np
 import pandas as pd
 import typer
 from joblib import effective_n_jobs
-from numpy.typing import NDArray
 
+from heatgraph.arrays import Array
 from heatgraph.cli.cluster import ClusterTable, asks_for_cluster, cluster, need_dask, read_parts
 from heatgraph.cli.console import INTERRUPTED, Output, counted
 from heatgraph.cli.options import (
@@ -423,9 +423,7 @@ def where(output: Path, table: SignalTable | ClusterTable) -> list[str]:
     return [*lines, *address_of(output)]
 
 
-def _checked_places(
-    places: pd.DataFrame | None, table: SignalTable | ClusterTable
-) -> NDArray[np.float64] | None:
+def _checked_places(places: pd.DataFrame | None, table: SignalTable | ClusterTable) -> Array | None:
     """The coordinates of the nodes in their order, or None where none are known."""
     if places is None:
         return None

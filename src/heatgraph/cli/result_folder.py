@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
+from heatgraph.arrays import Array
 from heatgraph.cli.cluster import ClusterTable
 from heatgraph.cli.console import Output, columns
 from heatgraph.cli.tables import SignalTable
@@ -96,7 +96,7 @@ def write_fit(
     model: Any,
     table: SignalTable | ClusterTable,
     out: Output,
-    coordinates: NDArray[np.float64] | None = None,
+    coordinates: Array | None = None,
 ) -> None:
     """The model, the graph for other tools, the sources and the pictures.
 
@@ -204,7 +204,7 @@ def draw(path: Path, size: tuple[float, float], plot: Callable[[Any], object], o
 
 
 def source_rows(
-    model: Any, sources: NDArray[np.float64], table: SignalTable, top: int | None = None
+    model: Any, sources: Array, table: SignalTable, top: int | None = None
 ) -> list[SourceRow]:
     """Of which signal, at which node and scale, how strong; the ``top`` strongest of a signal."""
     nodes = labels(model.graph_)

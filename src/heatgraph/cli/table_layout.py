@@ -13,9 +13,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from heatgraph.arrays import Array
 
 # Values that data loggers and archives write where nothing was measured.
 GAP_VALUES = (-999.0, -999.9, -999.99, -9999.0, -9999.9, -99999.0, -99.9, -99.99, 9999.0, 99999.0)
@@ -101,7 +100,7 @@ class Columns:
 
     names: tuple[str, ...] | None
     text: Sequence[Sequence[str]]
-    values: Sequence[NDArray[np.float64]]
+    values: Sequence[Array]
     text_at: Sequence[Sequence[int]]
     first_is_index: bool = False
 
@@ -190,7 +189,7 @@ def _are_dates(cells: Sequence[str]) -> bool:
     return bool(pd.to_datetime(pd.Series(cells), errors="coerce", format="ISO8601").notna().all())
 
 
-def _counts(numbers: NDArray[np.float64]) -> bool:
+def _counts(numbers: Array) -> bool:
     """Whole numbers, or numbers in order: what ids and times are."""
     if not np.isfinite(numbers).all():
         return False

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from heatgraph.arrays import Array
 from heatgraph.cli.console import counted
 from heatgraph.cli.csv_reader import (
     DELIMITERS,
@@ -56,7 +56,7 @@ class SignalTable:
     belong together; ``series`` if the values of earlier signals are beside the present ones.
     """
 
-    values: NDArray[np.float64]
+    values: Array
     names: tuple[str, ...] | None
     labels: tuple[str, ...] | None
     notes: tuple[str, ...]
@@ -68,7 +68,7 @@ class SignalTable:
     series: TimeSeries | None = None
 
     @property
-    def frame(self) -> pd.DataFrame | NDArray[np.float64]:
+    def frame(self) -> pd.DataFrame | Array:
         """What an estimator takes: a data frame if the nodes have names."""
         if self.names is None:
             return self.values
@@ -106,7 +106,7 @@ class SignalTable:
             series=series,
         )
 
-    def give_back(self, path: Path, values: NDArray[np.float64]) -> None:
+    def give_back(self, path: Path, values: Array) -> None:
         """Write other values of these signals (n_signals, n_nodes) as the table they came from."""
         back = np.array(values)
         if self.order is not None:
@@ -353,9 +353,7 @@ def _without_coordinates(table: SignalTable) -> SignalTable:
     )
 
 
-def _places(
-    nodes: Sequence[str], axes: Sequence[str], across: Sequence[NDArray[np.float64]]
-) -> pd.DataFrame:
+def _places(nodes: Sequence[str], axes: Sequence[str], across: Sequence[Array]) -> pd.DataFrame:
     """The coordinates of the nodes, as ``--coordinates`` would have them."""
     x, y = ("x", "y") if axes[0].lower() == "easting" else ("longitude", "latitude")
     return pd.DataFrame({"node": nodes, x: across[0], y: across[1]}, index=list(nodes))
@@ -451,7 +449,7 @@ def _check(path: Path, table: SignalTable, options: TableOptions) -> SignalTable
     return replace(table, values=values, notes=tuple(notes), warnings=tuple(warnings))
 
 
-def _few_signals(values: NDArray[np.float64], options: TableOptions) -> list[str]:
+def _few_signals(values: Array, options: TableOptions) -> list[str]:
     n_signals, n_nodes = values.shape
     if options.transpose is not None or n_signals >= n_nodes:
         return []

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.impute import KNNImputer
 
+from heatgraph.arrays import Array
 from heatgraph.baselines import (
     DiffusionPolytope,
     GeneralizedLaplacian,
@@ -23,8 +23,6 @@ from heatgraph.baselines import (
 from heatgraph.errors import ParameterError
 from heatgraph.estimators import HeatCovariance, LearnHeat
 from heatgraph.estimators.comparison import NodeMeans, ShrunkCovariance
-
-Array = NDArray[np.float64]
 
 
 class NearestSignals(NodeMeans):

@@ -11,12 +11,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from heatgraph.arrays import Array
 from heatgraph.datasets.fetch import HOME_VARIABLE, PathLike, named_home
 from heatgraph.graph import Graph
-
-Array = NDArray[np.float64]
 
 EARTH_RADIUS_KM = 6371.0088  # the mean radius of the WGS 84 ellipsoid
 OUTLINES = "maps/europe_countries_50m.geojson"

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from heatgraph.arrays import Array
 from heatgraph.datasets.fetch import PathLike, PublicFile, find_file, named_home
 from heatgraph.datasets.geography import (
     PlacedSignals,
@@ -24,8 +24,6 @@ from heatgraph.datasets.geography import (
     read_table,
 )
 from heatgraph.graph import Graph
-
-Array = NDArray[np.float64]
 
 FOLDER = "uber/taxi_zones/taxi_zones.shp"
 PARTS = (".shp", ".shx", ".dbf", ".prj")

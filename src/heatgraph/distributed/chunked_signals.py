@@ -12,8 +12,9 @@ from operator import add
 from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import DTypeLike
 
+from heatgraph.arrays import Array
 from heatgraph.distributed.from_dask import as_array
 from heatgraph.distributed.trouble import TOO_LARGE, complete_rows, compute_sums
 from heatgraph.kernels.series import QuadraticSeries
@@ -63,8 +64,6 @@ def _total(parts: list[Moments]) -> Moments:
     filled = [part for part in parts if part.count > 0] or parts[:1]
     return reduce(add, filled)
 
-
-Array = NDArray[np.float64]
 
 SAMPLE = 2000  # signals, from all chunks alike, by which nearest rows are found
 AT_ONCE = 8  # parts that one worker adds

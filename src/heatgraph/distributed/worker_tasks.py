@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from heatgraph.arrays import Array, Ints
 from heatgraph.distributed import codes
 from heatgraph.distributed.codes import CodeStore
 from heatgraph.distributed.parquet import ParquetRows
@@ -26,7 +27,6 @@ from heatgraph.models.heat import Dictionary, HeatObjective, Moments, Signals
 from heatgraph.solvers import engine
 from heatgraph.solvers.engine import LocalEngine, code_signals
 
-Array = NDArray[np.float64]
 Counts = NDArray[np.unsignedinteger[Any]]
 
 
@@ -92,7 +92,7 @@ def batches(source: Source, counts: Counts | None = None) -> Iterator[Signals]:
         yield source.take(some if chosen is None else chosen[some])
 
 
-def _read_batches(stream: Stream, chosen: NDArray[np.intp] | None) -> Iterator[Signals]:
+def _read_batches(stream: Stream, chosen: Ints | None) -> Iterator[Signals]:
     size = engine.BATCH
     waiting = np.empty((0, 0))  # rows read that do not fill a batch yet
     n_read = 0
@@ -331,7 +331,7 @@ def moments_of_part(
     return part.sum_up(moments(), _zero(at.D))
 
 
-def some_of_part(source: Source, which: NDArray[np.intp]) -> Signals:
+def some_of_part(source: Source, which: Ints) -> Signals:
     """Some signals of a part, by their numbers within it in ascending order, in memory."""
     found, first = [], 0
     for signals in batches(source):
@@ -344,7 +344,7 @@ def some_of_part(source: Source, which: NDArray[np.intp]) -> Signals:
 
 
 def sources_of_part(
-    rows: Any, unit: float, masked: bool, recipes: Sequence[Recipe], scale_of: NDArray[np.intp]
+    rows: Any, unit: float, masked: bool, recipes: Sequence[Recipe], scale_of: Ints
 ) -> Array:
     """The sources (m, S', N) of signals by the recipes of a fit, in the units of the caller.
 

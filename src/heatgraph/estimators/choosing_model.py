@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from rich.console import Console
 from sklearn.base import clone
 from sklearn.utils import _safe_indexing
 
+from heatgraph.arrays import Array, Mask
 from heatgraph.distributed.from_dask import as_array, is_dask
 from heatgraph.errors import did_you_mean
 from heatgraph.estimators.comparison import ESTIMATOR_OF, ModelComparison, ShrunkCovariance
@@ -37,8 +37,6 @@ from heatgraph.estimators.validation import (
 from heatgraph.selection.folds import Split, make_folds
 from heatgraph.solvers.driver import attempt
 from heatgraph.solvers.result import Status
-
-Array = NDArray[np.float64]
 
 MODELS: dict[str, type[Any]] = {"gaussian": HeatCovariance, "sparse": LearnHeat}
 # What both models understand; the penalty of one is not that of the other.
@@ -325,7 +323,7 @@ class _HeldOut:
 
     signals: Any
     observations: Array
-    hidden: NDArray[np.bool_]
+    hidden: Mask
     folds: Sequence[Split]
 
     @classmethod

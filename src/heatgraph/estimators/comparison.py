@@ -6,14 +6,12 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.covariance import LedoitWolf
 
+from heatgraph.arrays import Array
 from heatgraph.estimators.hidden import fill_by_precision, node_means
 from heatgraph.estimators.validation import check_signals
-
-Array = NDArray[np.float64]
 
 
 class NodeMeans(BaseEstimator):

@@ -7,10 +7,10 @@ import warnings
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
+from heatgraph.arrays import Array
 from heatgraph.errors import ParameterError
 from heatgraph.estimators.validation import Names, check_number
 from heatgraph.graph import CandidateEdges, Graph
@@ -55,8 +55,6 @@ class ReportMixin:
         shown = {"coordinates": coordinates, "title": title, "comparison": comparison}
         write_report(self, path, signals, **shown)
 
-
-Array = NDArray[np.float64]
 
 DENSE_NODES = 1000
 CUT = 1e-4  # weights below this, in a graph of trace N, are not edges; the paper's cut

@@ -7,16 +7,14 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from heatgraph.arrays import Array, Mask
 from heatgraph.errors import ParameterError
 from heatgraph.estimators.validation import check_complete, check_signals, unit_of
 from heatgraph.models.heat import Signals
 from heatgraph.selection.masked_prediction import HIDDEN_SHARE as SCORED_SHARE
 from heatgraph.selection.masked_prediction import hide_entries, interpolation_errors
-
-Array = NDArray[np.float64]
 
 HIDDEN_SHARE = 0.2
 GUESSED = "filled in without knowledge"  # how the warning of nodes never observed begins
@@ -103,14 +101,12 @@ class PrecisionMixin(HiddenScoreMixin):
         return 1.0 - float(error.sum()) / total if total > 0.0 else 0.0
 
 
-def which_hidden(X: Array, rng: np.random.Generator) -> NDArray[np.bool_]:
+def which_hidden(X: Array, rng: np.random.Generator) -> Mask:
     """The entries of ``X`` (M, N) to hide: the same ones whatever the estimator."""
     return np.ascontiguousarray(hide_entries(Signals.from_missing(X.T), HIDDEN_SHARE, rng).hidden.T)
 
 
-def hidden_errors(
-    model: Any, X: Array, hidden: NDArray[np.bool_], unit: float
-) -> tuple[Array, Array]:
+def hidden_errors(model: Any, X: Array, hidden: Mask, unit: float) -> tuple[Array, Array]:
     """What a model misses of the hidden entries of each signal, and what the node means miss.
 
     Sums of squares, (M,) each, of entries in units of ``unit``, which keeps them in range.

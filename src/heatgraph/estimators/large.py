@@ -22,6 +22,7 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
+from heatgraph.arrays import Array
 from heatgraph.estimators.checkpoint import fingerprint, kept_in
 from heatgraph.estimators.fitted_graph import store_weights, warn_of_status
 from heatgraph.estimators.heat_covariance import HeatCovariance
@@ -38,8 +39,6 @@ from heatgraph.solvers.driver import Keeper, Record
 from heatgraph.solvers.large_lasso import LargeLasso, SparseCoding, joined, silent
 from heatgraph.solvers.result import Monitor, Progress, Status
 from heatgraph.solvers.threads import bounded_blas
-
-Array = NDArray[np.float64]
 
 ENTRIES = 50_000_000  # of sources: more are kept sparse
 

@@ -15,6 +15,7 @@ from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from heatgraph.arrays import Array, Ints
 from heatgraph.distributed.signals import DaskSignals
 from heatgraph.errors import ParameterError
 from heatgraph.estimators.checkpoint import fingerprint, kept_in
@@ -52,8 +53,6 @@ from heatgraph.solvers.driver import Keeper
 from heatgraph.solvers.result import Monitor, Status
 from heatgraph.solvers.signal_model import level_of
 from heatgraph.solvers.threads import bounded_blas
-
-Array = NDArray[np.float64]
 
 LONG = 10.0  # seconds that a fit may take without a word on it
 MERGED = 1e-2  # two scales this near, relatively, are one
@@ -615,7 +614,7 @@ def _in_units(table: pd.DataFrame, unit: float) -> pd.DataFrame:
     return table.assign(alpha=table["alpha"] * unit, beta=per_square(table["beta"], unit))
 
 
-def _merge_scales(tau: Array) -> tuple[Array, NDArray[np.intp]]:
+def _merge_scales(tau: Array) -> tuple[Array, Ints]:
     """Scales in ascending order, those that met as one, and which of them each became.
 
     Where kernels are equal, their sources add.

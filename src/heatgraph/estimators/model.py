@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from heatgraph.arrays import Array, Ints
 from heatgraph.graph import CandidateEdges, Graph
 from heatgraph.kernels.spectral import Kernel
 from heatgraph.models.atoms import ATOMS
@@ -20,8 +20,6 @@ from heatgraph.models.sparse_heat import SparseDictionary
 from heatgraph.solvers.engine import code_signals
 from heatgraph.solvers.large_lasso import LargeLasso
 from heatgraph.solvers.lasso import Coding
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +58,7 @@ class SourceCodes:
         )
 
 
-def _named(names: Sequence[Any], which: NDArray[np.intp]) -> list[Any]:
+def _named(names: Sequence[Any], which: Ints) -> list[Any]:
     return [names[k] for k in which] if len(names) else which.tolist()
 
 

@@ -10,15 +10,14 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.validation import validate_data
 
+from heatgraph.arrays import Array, Ints
 from heatgraph.errors import ParameterError
 from heatgraph.graph import CandidateEdges, Graph
 
-Array = NDArray[np.float64]
 Names = tuple[Hashable, ...] | None
 
 ROUNDING = 16.0 * float(np.finfo(np.float64).eps)  # of the largest entry of a node
@@ -259,7 +258,7 @@ def _directions(X: Array) -> Array:
     return directions
 
 
-def columns_of(parameter: str, graph: Graph, n: int, names: Names) -> NDArray[np.intp]:
+def columns_of(parameter: str, graph: Graph, n: int, names: Names) -> Ints:
     """The column of ``X`` of each node of a graph: by name where both have names."""
     if graph.n_nodes != n:
         raise ParameterError(
@@ -276,7 +275,7 @@ def columns_of(parameter: str, graph: Graph, n: int, names: Names) -> NDArray[np
     return np.array([index[name] for name in graph.names], dtype=np.intp)
 
 
-def _nearest_rows(X: Array, k: int) -> NDArray[np.intp]:
+def _nearest_rows(X: Array, k: int) -> Ints:
     check_number("candidates", k, minimum=1, integer=True)
     n = X.shape[1]
     rows, k = _directions(X), min(k, n - 1)
@@ -288,7 +287,7 @@ def _nearest_rows(X: Array, k: int) -> NDArray[np.intp]:
     return np.stack([np.repeat(np.arange(n), neighbours.shape[1]), neighbours.ravel()], axis=1)
 
 
-def _nearly_nearest(rows: Array, k: int) -> NDArray[np.intp]:
+def _nearly_nearest(rows: Array, k: int) -> Ints:
     """Nearly the ``k`` nearest of every row, in a time that grows little faster than the rows."""
     from pynndescent import NNDescent
 
@@ -297,7 +296,7 @@ def _nearly_nearest(rows: Array, k: int) -> NDArray[np.intp]:
     return np.asarray(found, dtype=np.intp)
 
 
-def _numbered(pairs: Any, names: Names, n: int) -> NDArray[np.intp]:
+def _numbered(pairs: Any, names: Names, n: int) -> Ints:
     """Pairs of names or numbers as pairs of column numbers."""
     if isinstance(pairs, str) or not isinstance(pairs, Iterable):
         raise ParameterError(
@@ -325,7 +324,7 @@ def _numbered(pairs: Any, names: Names, n: int) -> NDArray[np.intp]:
     return numbers
 
 
-def _from_pairs(pairs: NDArray[np.intp], n: int) -> CandidateEdges:
+def _from_pairs(pairs: Ints, n: int) -> CandidateEdges:
     pairs = np.sort(pairs, axis=1)
     pairs = np.unique(pairs[pairs[:, 0] != pairs[:, 1]], axis=0)
     if not len(pairs):

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
+from heatgraph.arrays import Array
 from heatgraph.experiments.base import COLOURS, MARKERS, Outcome, Readings, Settings, plain
 from heatgraph.experiments.paper_settings import (
     TABLES,
@@ -58,7 +58,7 @@ class Found:
 
     case: Case
     method: str
-    f: NDArray[np.float64]
+    f: Array
     row: tuple[float, float]
     converged: float
     scales: list[float]

@@ -10,8 +10,8 @@ import pandas as pd
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import PowerNorm
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
+from heatgraph.arrays import Array
 from heatgraph.datasets import (
     PlacedSignals,
     country_outlines,
@@ -106,8 +106,6 @@ def _table(predicted: pd.DataFrame, protocol: str) -> str:
         lines.append(f"| {label} | {' | '.join(cells)} |")
     return "\n".join([*lines, ""])
 
-
-Array = NDArray[np.float64]
 
 TITLE = "ETEX: figures 6 and 7, and what the graph foretells"
 N_EDGES_SHOWN = 200

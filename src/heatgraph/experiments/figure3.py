@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
+from heatgraph.arrays import Array
 from heatgraph.experiments.base import COLOURS, MARKERS, Outcome, Settings, plain
 from heatgraph.experiments.paper_settings import grid, n_free_instances, n_instances, problem
 from heatgraph.experiments.sweep import sweep
@@ -141,7 +141,7 @@ def _figure(lines: Lines, sizes: Sequence[int]) -> Figure:
     return figure
 
 
-def _bars(row: Sequence[Line]) -> NDArray[np.float64]:
+def _bars(row: Sequence[Line]) -> Array:
     """A standard deviation below and above the mean (2, sizes), as far as F can go."""
     mean = np.array([line.mean.f_measure for line in row])
     std = np.array([line.std.f_measure for line in row])

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
 from heatgraph.datasets.synthetic import make_heat_signals
 from heatgraph.experiments.base import COLOURS, MARKERS, Outcome, Settings, plain
@@ -36,8 +35,6 @@ from heatgraph.models.atoms import ATOMS
 from heatgraph.models.heat import HeatObjective, Signals
 from heatgraph.selection.masked_prediction import hide_entries, prediction_errors
 from heatgraph.solvers.engine import code_signals
-
-Array = NDArray[np.float64]
 
 STREAM = 50  # of the seeds; those of the graphs and their signals have smaller numbers
 HIDDEN, N_HIDDEN = 0.25, 200  # of the entries, and of the signals that the choice of alpha looks at

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
+from heatgraph.arrays import Array
 from heatgraph.datasets.synthetic import make_heat_signals
 from heatgraph.experiments.base import COLOURS, MARKERS, Outcome, Settings, plain
 from heatgraph.experiments.paper_settings import ALPHAS, BETAS, SMOOTH, n_instances, problem
@@ -97,13 +97,13 @@ def run(settings: Settings) -> Outcome:
     )
 
 
-def _holds(means: Mapping[str, NDArray[np.float64]]) -> bool:
+def _holds(means: Mapping[str, Array]) -> bool:
     """Whether at the longest time the two graphs are more alike than at the shortest."""
     between = means["between"]
     return bool(between[-1] > between[0] and means["correlation"][-1] > means["correlation"][0])
 
 
-def _figure(taus: Sequence[float], values: NDArray[np.float64]) -> Figure:
+def _figure(taus: Sequence[float], values: Array) -> Figure:
     figure = Figure(figsize=(7.6, 4.4), layout="constrained")
     ax = figure.subplots()
     for k, label in enumerate(CURVES.values()):
@@ -124,7 +124,7 @@ def _figure(taus: Sequence[float], values: NDArray[np.float64]) -> Figure:
     return figure
 
 
-def _page(taus: Sequence[float], means: Mapping[str, NDArray[np.float64]], n: int) -> str:
+def _page(taus: Sequence[float], means: Mapping[str, Array], n: int) -> str:
     rows = "\n".join(
         f"| {label} | {' | '.join(f'{value:.3f}' for value in means[key])} |"
         for key, label in CURVES.items()

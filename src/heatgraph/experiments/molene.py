@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from sklearn.covariance import ledoit_wolf
 
+from heatgraph.arrays import Array
 from heatgraph.baselines import SmoothGraph
 from heatgraph.datasets import (
     PlacedSignals,
@@ -27,8 +28,6 @@ from heatgraph.experiments.prediction import Missed, digest, in_parts
 from heatgraph.experiments.sweep import sweep
 from heatgraph.graph import Graph
 from heatgraph.plotting import plot_map
-
-Array = NDArray[np.float64]
 
 EVERY = 6  # hours between the signals used; those between are nearly the same
 HELD_OUT = 4  # every fourth day

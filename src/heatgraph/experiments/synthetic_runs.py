@@ -9,8 +9,8 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from heatgraph.arrays import Array
 from heatgraph.baselines.smooth_graph import SmoothGraph
 from heatgraph.baselines.smooth_solver import learn_smooth
 from heatgraph.baselines.spectral_templates import SpectralTemplates
@@ -32,7 +32,6 @@ from heatgraph.solvers.heat import solve_heat
 from heatgraph.solvers.palm import solve_paper
 from heatgraph.solvers.result import Solution
 
-Array = NDArray[np.float64]
 Spec = dict[str, Any]  # what `draw` is called with: JSON can hold it
 
 N_ATOMS = 3

@@ -14,12 +14,10 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
-from numpy.typing import NDArray
 
+from heatgraph.arrays import Array
 from heatgraph.metrics import EdgeScores
 from heatgraph.plotting.style import INK
-
-Array = NDArray[np.float64]
 
 SCORES = EdgeScores._fields
 ORACLE, NO_TRUTH = "oracle", "no truth"

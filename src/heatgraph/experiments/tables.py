@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from heatgraph.arrays import Array
 from heatgraph.experiments.base import Outcome, Readings, Settings
 from heatgraph.experiments.paper_settings import (
     TABLES,
@@ -33,8 +33,6 @@ from heatgraph.experiments.table_rows import (
     long_table,
     markdown_table,
 )
-
-Array = NDArray[np.float64]
 
 TITLES = {
     "table1": "Table 1: graphs learned from clean signals",

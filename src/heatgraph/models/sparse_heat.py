@@ -7,17 +7,16 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_array, diags_array, eye_array, vstack
 from scipy.sparse.linalg import LinearOperator
 
+from heatgraph.arrays import Array, Mask
 from heatgraph.graph.candidates import CandidateEdges
 from heatgraph.kernels.probing import Probes, probing_vectors
 from heatgraph.kernels.series import chebyshev_nodes, degree_for, interpolate
 from heatgraph.kernels.sparse_laplacian import EdgeLayout, SparseLaplacian, from_blocks, to_blocks
 from heatgraph.models.gaussian import HeatSpectrum
 
-Array = NDArray[np.float64]
 Spectral = Callable[[Array], Array]
 
 SERIES_TOL = 1e-9  # of the largest value of a function
@@ -148,7 +147,7 @@ class SparseHeat:
                 std[which.ravel() == k] = np.sqrt(np.maximum(variance, least))
         return std
 
-    def _solve(self, rhs: Array, missing: NDArray[np.bool_]) -> Array:
+    def _solve(self, rhs: Array, missing: Mask) -> Array:
         """Conjugate gradients on ``P_mm y = rhs``, each row with missing entries of its own."""
         # Signals of any size: rows of size one, and P in units of the variance.
         unit = self.spectrum.sigma2 + float(self.spectrum.v.sum())

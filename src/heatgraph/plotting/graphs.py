@@ -11,8 +11,9 @@ from matplotlib.collections import LineCollection
 from matplotlib.colors import Normalize, TwoSlopeNorm
 from matplotlib.patches import FancyArrowPatch
 from matplotlib.ticker import MaxNLocator
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from heatgraph.arrays import Array
 from heatgraph.graph import Graph
 from heatgraph.plotting.layout import draw_labels, places_of
 from heatgraph.plotting.style import (
@@ -35,7 +36,6 @@ from heatgraph.plotting.style import (
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-Array = NDArray[np.float64]
 
 FAINT = 0.05
 

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from matplotlib.patheffects import withStroke
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from heatgraph.arrays import Array, Ints, Mask
 from heatgraph.graph import Graph
 from heatgraph.plotting.style import FONT, INK, LITERAL, figure_of
 
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.text import Annotation
 
-Array = NDArray[np.float64]
 
 MAX_KAMADA_KAWAI = 200
 MAX_SPRINGS = 1000
@@ -128,8 +128,8 @@ def draw_labels(
     ax: Axes,
     places: Array,
     labels: Sequence[str],
-    edges: NDArray[np.intp],
-    marked: NDArray[np.bool_] | None = None,
+    edges: Ints,
+    marked: Mask | None = None,
 ) -> None:
     """Write every label beside its node, where it covers least of what is drawn."""
     figure = figure_of(ax)
@@ -160,7 +160,7 @@ def draw_labels(
         text.set_position(tuple(best - points[k]))
 
 
-def _crowd(points: Array, edges: NDArray[np.intp], loud: NDArray[np.bool_]) -> tuple[Array, Array]:
+def _crowd(points: Array, edges: Ints, loud: Mask) -> tuple[Array, Array]:
     """Points along the edges and round the marked nodes, and how bad it is to hide each."""
     lines = points[edges]
     along = np.linspace(0.0, 1.0, 25)[:, None, None]

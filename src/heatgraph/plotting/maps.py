@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from matplotlib.collections import LineCollection, PolyCollection
 from matplotlib.colors import Normalize
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from heatgraph.arrays import Array
 from heatgraph.graph import Graph
 from heatgraph.plotting.layout import draw_labels
 from heatgraph.plotting.style import INK, MAX_NAMES, POSITIVE, VERMILION, figure_of, new_axes, texts
@@ -17,7 +18,6 @@ from heatgraph.plotting.style import INK, MAX_NAMES, POSITIVE, VERMILION, figure
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-Array = NDArray[np.float64]
 
 LAND, BORDER, SEA = "#EFEDE8", "#B5B1A8", "#FFFFFF"
 MARGIN = 0.06

@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 from bokeh.models import FixedTicker
 from bokeh.plotting import figure
-from numpy.typing import NDArray
 
+from heatgraph.arrays import Array
 from heatgraph.plotting.curves import (
     chosen_row,
     chosen_strength,
@@ -20,8 +20,6 @@ from heatgraph.plotting.curves import (
 )
 from heatgraph.plotting.style import BLUE, SEQUENCE, VERMILION
 from heatgraph.report.canvas import new_figure, put_legend
-
-Array = NDArray[np.float64]
 
 # As the rings on the graph: a shape a scale.
 MARKERS = ("circle", "square", "diamond", "triangle", "inverted_triangle", "hex", "star", "plus")

@@ -9,13 +9,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from heatgraph.arrays import Array
 from heatgraph.datasets.geography import country_outlines
 from heatgraph.graph import Graph
 from heatgraph.plotting import layout
-
-Array = NDArray[np.float64]
 
 # Columns of a table of coordinates, by what they are called.
 PAIRS = (("longitude", "latitude"), ("lon", "lat"), ("lng", "lat"), ("x", "y"))

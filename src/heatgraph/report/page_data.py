@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from heatgraph.arrays import Array, Ints
 from heatgraph.baselines import HeatFilter
 from heatgraph.estimators import HeatCovariance
 from heatgraph.graph import Graph
@@ -16,9 +16,6 @@ from heatgraph.graph.convert import labels
 from heatgraph.report.canvas import readable
 from heatgraph.report.node_positions import Places
 from heatgraph.report.shown_signals import Gap, Shown, gaps_of, reach, show_signals, with_graph
-
-Array = NDArray[np.float64]
-Indices = NDArray[np.intp]
 
 MAX_EDGES = 20_000  # that a browser still draws at once when the cut is moved
 
@@ -31,10 +28,10 @@ class Edges:
     one: with ``k`` edges there are N minus the number of merges up to ``k`` components.
     """
 
-    pairs: Indices
+    pairs: Ints
     weights: Array
     confidence: Array | None
-    merges: Indices
+    merges: Ints
     kept: int
     n_learned: int
 
@@ -48,8 +45,8 @@ class Content:
     places: Places
     edges: Edges
     cut: float | None  # that was learned or given; below the lightest edge kept, or at it
-    order: Indices  # the rank of every node in the adjacency matrix
-    borders: Indices  # between communities, in that order
+    order: Ints  # the rank of every node in the adjacency matrix
+    borders: Ints  # between communities, in that order
     shown: Shown | None
     scales: Array | None
     reach: Sequence[
@@ -112,7 +109,7 @@ def heaviest(graph: Graph, learned: Graph, at_most: int = MAX_EDGES) -> Edges:
     )
 
 
-def _merges(pairs: Indices, n_nodes: int) -> Indices:
+def _merges(pairs: Ints, n_nodes: int) -> Ints:
     """After how many of the pairs two components have become one, for each time they do."""
     parent = list(range(n_nodes))
 
@@ -131,7 +128,7 @@ def _merges(pairs: Indices, n_nodes: int) -> Indices:
     return np.array(found, dtype=np.intp)
 
 
-def by_community(graph: Graph) -> tuple[Indices, Indices]:
+def by_community(graph: Graph) -> tuple[Ints, Ints]:
     """The rank of every node when communities, by Louvain's method, come one after the other.
 
     The largest comes first, and in each the node of largest degree; also where they end.

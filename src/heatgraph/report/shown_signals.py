@@ -7,16 +7,14 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from scipy.sparse.csgraph import shortest_path
 from scipy.sparse.linalg import expm_multiply
 
+from heatgraph.arrays import Array, Ints
 from heatgraph.estimators import HeatCovariance
 from heatgraph.graph import Graph
 from heatgraph.kernels.eigen import DenseHeat
 from heatgraph.report.canvas import readable
-
-Array = NDArray[np.float64]
 
 MAX_GAPS = 200  # rows of a table that a reader still looks at
 STRONGEST = 3  # of the sources of a signal, which are at every node
@@ -99,7 +97,7 @@ class Shown:
     sources: Array
     explained: Array | None
     n_signals: int
-    rows: NDArray[np.intp]
+    rows: Ints
 
 
 def show_signals(
@@ -141,7 +139,7 @@ def show_signals(
     )
 
 
-def evenly(n: int, at_most: int) -> NDArray[np.intp]:
+def evenly(n: int, at_most: int) -> Ints:
     """All of ``n``, or as many as there may be, at even distances."""
     if n <= at_most:
         return np.arange(n)
@@ -206,12 +204,12 @@ def reach(graph: Graph, learned: Graph, scales: Array) -> list[Array]:
     return curves
 
 
-def _rows(signals: Any, rows: NDArray[np.intp]) -> Any:
+def _rows(signals: Any, rows: Ints) -> Any:
     return signals.iloc[rows] if hasattr(signals, "iloc") else np.asarray(signals)[rows]
 
 
 def _sources(
-    model: Any, signals: Any, sources: Any, rows: NDArray[np.intp]
+    model: Any, signals: Any, sources: Any, rows: Ints
 ) -> tuple[Array | None, Array | None]:
     """The sources of the signals shown, and those of them that are ringed."""
     if sources is not None:
@@ -232,7 +230,7 @@ def _sparse(H: Array | None) -> Array:
     return np.column_stack([found, H[tuple(found.T)]])
 
 
-def _labels(names: Any, signals: Any, rows: NDArray[np.intp]) -> tuple[str, ...]:
+def _labels(names: Any, signals: Any, rows: Ints) -> tuple[str, ...]:
     if names is None and isinstance(signals, pd.DataFrame):
         # Numbers that pandas made up say less than the position.
         names = None if isinstance(signals.index, pd.RangeIndex) else signals.index.tolist()

@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from joblib import Parallel, delayed
-from numpy.typing import NDArray
 
+from heatgraph.arrays import Array, Ints
 from heatgraph.models.heat import HeatObjective, Signals
 from heatgraph.selection.folds import Folds
 from heatgraph.selection.masked_prediction import (
@@ -45,8 +45,6 @@ from heatgraph.solvers.signal_model import (
     subtract_level,
 )
 from heatgraph.solvers.threads import bounded_blas
-
-Array = NDArray[np.float64]
 
 # In units of the signals (see `units_of`), so that scaling X changes nothing.  Descending: where
 # the last predicts best, the search goes on by the same ratio.
@@ -181,9 +179,7 @@ class Part:
     share: float
 
 
-def hold_out(
-    signals: Signals, train: NDArray[np.intp], test: NDArray[np.intp], rng: np.random.Generator
-) -> Part:
+def hold_out(signals: Signals, train: Ints, test: Ints, rng: np.random.Generator) -> Part:
     """A fold: the signals to learn from, and those held out with some entries hidden."""
     N, M = signals.X.shape
     held_out = signals.take(test)

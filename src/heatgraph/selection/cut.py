@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from heatgraph.arrays import Array
 
 MAX_STEPS = 500
 NEGLIGIBLE = 1e-6  # of the largest weight: zero, for the purpose of a cut

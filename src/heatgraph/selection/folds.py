@@ -12,12 +12,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import stats
 from sklearn.model_selection import GroupKFold
 
-Array = NDArray[np.float64]
-Ints = NDArray[np.intp]
+from heatgraph.arrays import Array, Ints
 
 N_FOLDS = 3
 LEVEL = 0.01  # of the test that consecutive rows are not correlated

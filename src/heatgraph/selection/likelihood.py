@@ -10,15 +10,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from joblib import Parallel, delayed
-from numpy.typing import NDArray
 
+from heatgraph.arrays import Array
 from heatgraph.models.gaussian import GaussianPoint
 from heatgraph.models.moments import Moments
 from heatgraph.solvers.driver import NO_CHECKPOINT, Keeper, Record
 from heatgraph.solvers.gaussian import GaussianFit, GaussianFitter, shrunk
 from heatgraph.solvers.result import Status
 
-Array = NDArray[np.float64]
 Report = Callable[[int, int], None]
 
 # In descending order.  The last is almost none.

@@ -7,15 +7,13 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.covariance import LedoitWolf
 
+from heatgraph.arrays import Array, Mask
 from heatgraph.models.heat import Dictionary, Signals
 from heatgraph.models.penalties import Penalty
 from heatgraph.solvers.engine import CODING_ROUNDS, code_signals
 from heatgraph.solvers.signal_model import subtract_level
-
-Array = NDArray[np.float64]
 
 PREDICTION_TOL = 1e-8  # duality gap of the sources: a prediction does not need that of a fit
 FEW_ENTRIES = 20_000  # of all signals: so few that a quarter of them tells too little
@@ -31,7 +29,7 @@ class HiddenPart:
 
     visible: Signals
     truth: Array
-    hidden: NDArray[np.bool_]
+    hidden: Mask
     n_turns: int = 1
 
     @property

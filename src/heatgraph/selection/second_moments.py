@@ -14,12 +14,10 @@ the most likely sources are rougher than sources are in the mean.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
+from heatgraph.arrays import Array
 from heatgraph.models.heat import Dictionary, Signals
-
-Array = NDArray[np.float64]
 
 MOST_UPDATES = 100
 STEADY = 1e-9  # relative change of every variance in an update: more change the likelihood no more

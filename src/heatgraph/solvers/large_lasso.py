@@ -24,17 +24,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_array, vstack
 
+from heatgraph.arrays import Array, Ints, Mask
 from heatgraph.models.heat import Signals
 from heatgraph.models.penalties import PENALTIES
 from heatgraph.models.sparse_heat import SparseDictionary
 from heatgraph.solvers.driver import Record
 from heatgraph.solvers.lasso import code
-
-Array = NDArray[np.float64]
-Ints = NDArray[np.intp]
 
 TURNS = 100  # at the most
 AT_ONCE = 32  # signals
@@ -204,7 +201,7 @@ class _Batch:
         q: Array,
         h: Array,
         r: Array,
-        observed: NDArray[np.bool_] | None,
+        observed: Mask | None,
     ) -> Array:
         """The lasso on some atoms whose gradient at ``h`` is the exact one."""
         short = self.D.short_atoms[atoms]

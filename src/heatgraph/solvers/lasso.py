@@ -14,13 +14,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
+from heatgraph.arrays import Array, Mask
 from heatgraph.kernels import native
 from heatgraph.solvers.threads import run_threads
-
-Array = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -41,7 +38,7 @@ def code(
     *,
     tol: float,
     D: Array | None = None,
-    observed: Bools | None = None,
+    observed: Mask | None = None,
     n_threads: int = 1,
     positive: bool = False,
 ) -> Coding:

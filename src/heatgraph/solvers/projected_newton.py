@@ -15,14 +15,11 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
+from heatgraph.arrays import Array, Ints, Mask
 from heatgraph.solvers.driver import iterate
 from heatgraph.solvers.result import Status
-
-Array = NDArray[np.float64]
-Ints = NDArray[np.intp]
 
 # With the curvature, at the most, for one minimisation of the model: far from the end and near it.
 PRODUCTS = (12, 30)
@@ -213,7 +210,7 @@ def _minimise_model(
     return d, float(g @ d) + 0.5 * float(d @ Bd)
 
 
-def _solved(B: Array, r: Array, free: NDArray[np.bool_]) -> tuple[Array, Array, int] | None:
+def _solved(B: Array, r: Array, free: Mask) -> tuple[Array, Array, int] | None:
     """Solve ``B x = -r`` on the free coordinates; None where rounding leaves no factor."""
     x, some = np.zeros_like(r), np.flatnonzero(free)
     try:
@@ -228,7 +225,7 @@ def _conjugate_gradients(
     product: Callable[[Array], Array],
     r: Array,
     diagonal: Array,
-    free: NDArray[np.bool_],
+    free: Mask,
     d: Array,
     room: tuple[Array, Array],
     most: int,

@@ -21,16 +21,14 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from scipy.linalg import get_lapack_funcs
 
+from heatgraph.arrays import Array, Mask
 from heatgraph.graph.candidates import CandidateEdges
 from heatgraph.models.simplex import project_simplex
 from heatgraph.solvers.result import Status
 
-Array = NDArray[np.float64]
-Mask = NDArray[np.bool_]
 System = Callable[[Array, float], tuple[Array, float]]
 
 SIGN_TOL = 1e-12  # a weight or multiplier above minus this counts as non-negative
@@ -266,11 +264,9 @@ class LaplacianQP:
         }
         cone = {"z": n + 1, "l": n_edges}
         self._scs: Any = scs.SCS(data, cone, eps_abs=eps, eps_rel=eps, max_iters=max_iters, **TUNED)
-        self._warm: dict[str, NDArray[np.float64]] = {}
+        self._warm: dict[str, Array] = {}
 
-    def solve(
-        self, L: NDArray[np.float64], G: NDArray[np.float64], d: float, beta: float
-    ) -> NDArray[np.float64]:
+    def solve(self, L: Array, G: Array, d: float, beta: float) -> Array:
         """The minimiser for the linearisation ``G`` at ``L`` and the constant ``d``, both (N, N).
 
         The result is a valid Laplacian to rounding: see `_repair`.
@@ -286,10 +282,10 @@ class LaplacianQP:
         self._warm = {key: answer[key] for key in ("x", "y", "s")}
         return self._repair(answer["x"])
 
-    def _vech(self, A: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _vech(self, A: Array) -> Array:
         return np.concatenate([np.diagonal(A), A[self.candidates.i, self.candidates.j]])
 
-    def _repair(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _repair(self, x: Array) -> Array:
         """A valid Laplacian from SCS's answer, which meets the constraints only to ``eps``.
 
         Differs from the paper, which takes SCS's answer as it is: positive off-diagonal entries are
