@@ -35,7 +35,7 @@ HEAT = (
     "heatgraph.solvers.lasso",
     "heatgraph.models.penalties",
     "heatgraph.selection.choose_parameters",
-    "heatgraph.selection.second_moments",
+    "heatgraph.selection.likelihood",
 )
 PAPER = (
     "heatgraph.datasets.random_graphs",

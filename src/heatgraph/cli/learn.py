@@ -52,7 +52,7 @@ from heatgraph.cli.task import (
 from heatgraph.estimators import HeatCovariance, LearnHeat, ModelComparison
 from heatgraph.estimators.choosing_model import MODELS
 from heatgraph.graph import Graph
-from heatgraph.report.node_positions import place
+from heatgraph.report.page_data import place
 from heatgraph.solvers.result import Status
 
 PARAMETERS = ("alpha", "beta", "shrinkage", "penalty", "eps")  # that a fit may have chosen

@@ -19,7 +19,7 @@ from heatgraph.baselines import (
 from heatgraph.cli.options import option_of
 from heatgraph.estimators import HeatCovariance, LearnHeat
 from heatgraph.estimators.choosing_model import MODELS, SHARED, choose_model, stage_files
-from heatgraph.estimators.comparison import ESTIMATOR_OF
+from heatgraph.estimators.hidden import ESTIMATOR_OF
 
 METHODS: dict[str, tuple[type[Any], ...]] = {
     "heat": (LearnHeat, HeatCovariance),

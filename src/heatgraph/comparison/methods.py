@@ -22,7 +22,7 @@ from heatgraph.baselines import (
 )
 from heatgraph.errors import ParameterError
 from heatgraph.estimators import HeatCovariance, LearnHeat
-from heatgraph.estimators.comparison import NodeMeans, ShrunkCovariance
+from heatgraph.estimators.hidden import NodeMeans, ShrunkCovariance
 
 
 class NearestSignals(NodeMeans):

@@ -20,8 +20,7 @@ from heatgraph.arrays import Array, Ints, Mask
 from heatgraph.comparison.methods import NO_GRAPH, chosen_methods
 from heatgraph.comparison.table import Comparison, MethodResult, share_missed
 from heatgraph.errors import ParameterError
-from heatgraph.estimators.comparison import NodeMeans
-from heatgraph.estimators.hidden import hidden_errors, which_hidden
+from heatgraph.estimators.hidden import NodeMeans, hidden_errors, which_hidden
 from heatgraph.estimators.time_series import with_epochs
 from heatgraph.estimators.validation import check_number, check_signals, node_names, unit_of
 from heatgraph.graph import Graph

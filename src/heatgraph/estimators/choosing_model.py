@@ -19,9 +19,15 @@ from sklearn.utils import _safe_indexing
 from heatgraph.arrays import Array, Mask
 from heatgraph.distributed.from_dask import as_array, is_dask
 from heatgraph.errors import did_you_mean
-from heatgraph.estimators.comparison import ESTIMATOR_OF, ModelComparison, ShrunkCovariance
 from heatgraph.estimators.heat_covariance import HeatCovariance
-from heatgraph.estimators.hidden import counts_of, hidden_errors, which_hidden
+from heatgraph.estimators.hidden import (
+    ESTIMATOR_OF,
+    ModelComparison,
+    ShrunkCovariance,
+    counts_of,
+    hidden_errors,
+    which_hidden,
+)
 from heatgraph.estimators.large_covariance import LARGE
 from heatgraph.estimators.learn_heat import LearnHeat
 from heatgraph.estimators.parameters import MANY_NODES

@@ -36,7 +36,7 @@ from heatgraph.graph import Graph
 from heatgraph.models.heat import Signals
 from heatgraph.selection.source_choice import SourceChoice, SourceProblem, choose_sources
 from heatgraph.solvers.driver import Keeper, Record
-from heatgraph.solvers.large_lasso import LargeLasso, SparseCoding, joined, silent
+from heatgraph.solvers.lasso import LargeLasso, SparseCoding, joined, silent
 from heatgraph.solvers.result import Monitor, Progress, Status
 from heatgraph.solvers.threads import bounded_blas
 

@@ -18,8 +18,7 @@ from heatgraph.models.heat import Dictionary, HeatObjective, Signals
 from heatgraph.models.penalties import PENALTIES
 from heatgraph.models.sparse_heat import SparseDictionary
 from heatgraph.solvers.engine import code_signals
-from heatgraph.solvers.large_lasso import LargeLasso
-from heatgraph.solvers.lasso import Coding
+from heatgraph.solvers.lasso import Coding, LargeLasso
 
 
 @dataclass(frozen=True, eq=False)

@@ -26,8 +26,7 @@ from heatgraph.plotting.style import shortened
 from heatgraph.report import sections
 from heatgraph.report.canvas import paragraphs, readable, table, text
 from heatgraph.report.compared import compared_section, missed_picture
-from heatgraph.report.node_positions import place
-from heatgraph.report.page_data import Content, gather
+from heatgraph.report.page_data import Content, gather, place
 
 POLICY = (
     "default-src 'none'; script-src {scripts}; style-src 'unsafe-inline'; img-src data:; "

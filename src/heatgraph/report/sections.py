@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from heatgraph.estimators.comparison import ESTIMATOR_OF, ModelComparison
+from heatgraph.estimators.hidden import ESTIMATOR_OF, ModelComparison
 from heatgraph.graph import Graph
 from heatgraph.plotting.curves import chosen_row, chosen_strength, chosen_stretch, n_chosen
 from heatgraph.report.canvas import paragraphs, table

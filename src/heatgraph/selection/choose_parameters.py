@@ -1,7 +1,7 @@
 """alpha, beta, the scales and their number, chosen by signals that are held out.
 
 Signals are held out in turn, and the fit of the others says how likely they are: by the covariance
-of its graph and scales, see :mod:`heatgraph.selection.second_moments`.  One parameter is moved at a
+of its graph and scales, see :mod:`heatgraph.selection.likelihood`.  One parameter is moved at a
 time: alpha down from a value that is too large and beta, each for as long as signals become more
 likely by more than chance; then the scales, as multiples of those that were learned, to the top of
 the parabola through the best three.  Every fit starts from the one before it.
@@ -23,6 +23,7 @@ from joblib import Parallel, delayed
 from heatgraph.arrays import Array, Ints
 from heatgraph.models.heat import HeatObjective, Signals
 from heatgraph.selection.folds import Folds
+from heatgraph.selection.likelihood import surprise
 from heatgraph.selection.masked_prediction import (
     HeldOutScore,
     HiddenPart,
@@ -32,7 +33,6 @@ from heatgraph.selection.masked_prediction import (
     score_held_out,
     turns_for,
 )
-from heatgraph.selection.second_moments import surprise
 from heatgraph.solvers.driver import NO_CHECKPOINT, Keeper, Record
 from heatgraph.solvers.heat import ROUGH, read_solution, solution_record, solve_heat
 from heatgraph.solvers.result import Solution, Status

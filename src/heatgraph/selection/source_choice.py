@@ -20,7 +20,7 @@ from heatgraph.models.sparse_heat import SparseDictionary
 from heatgraph.selection.choose_parameters import HIDDEN_SHARE
 from heatgraph.selection.masked_prediction import hide_entries
 from heatgraph.solvers.driver import Record
-from heatgraph.solvers.large_lasso import LargeLasso
+from heatgraph.solvers.lasso import LargeLasso
 
 Report = Callable[[int, int], None]  # how many were tried, and of how many at most
 
