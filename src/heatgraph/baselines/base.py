@@ -209,7 +209,7 @@ def number_or_auto(name: str, value: Any, *, strict: bool = True) -> float | Non
     return None if isinstance(given, str) else given
 
 
-EM_ROUNDS = 200
+EM_ROUNDS = 200  # of expectation and maximisation, at the most
 EM_TOL = 1e-6  # nats per node that a round of EM still promises
 # The variance of the level of all nodes, in units of the mean variance, where the model gives it
 # none: large enough to say nothing, small enough to lose no digits that matter.

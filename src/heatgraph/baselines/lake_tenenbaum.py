@@ -26,7 +26,7 @@ from heatgraph.solvers.result import Monitor, Status
 # Penalties beta / n_signals that "auto" tries, in units of the mean variance of a node; they reach
 # from none to where hardly an edge is left.
 PENALTIES = (0.0, 0.003, 0.01, 0.03, 0.1, 0.3)
-FOLDS = 3
+FOLDS = 3  # contiguous, of the signals
 ROUGH = 1e-3  # nats per node: enough to tell penalties apart
 
 

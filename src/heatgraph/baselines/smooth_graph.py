@@ -13,7 +13,6 @@ from sklearn.utils.validation import check_is_fitted
 from heatgraph.arrays import Array
 from heatgraph.baselines.base import FitInput, GraphMethod, Solution, check_limits, number_or_auto
 from heatgraph.baselines.log_degree_solver import learn_log_degree, parameters_for_degree
-from heatgraph.baselines.semismooth_newton import squared_distances
 from heatgraph.baselines.smooth_solver import learn_smooth
 from heatgraph.estimators.fitted_graph import CUT, tell
 from heatgraph.estimators.hidden import PrecisionMixin
@@ -221,7 +220,7 @@ class _Search:
         self.log = check_choice("degrees", model.degrees, DEGREES) == "log"
         self.alpha = check_number("alpha", model.alpha, strict=True)
         self.limits = check_limits(model)
-        self.z = squared_distances(X, candidates)
+        self.z = candidates.squared_distances(X)
         self.size = float(self.z.mean())
         if not self.size > 0.0:
             raise ValueError(

@@ -10,7 +10,6 @@ import numpy as np
 
 from heatgraph.arrays import Array, Mask
 from heatgraph.baselines.base import FitInput, GraphMethod, number_or_auto
-from heatgraph.baselines.semismooth_newton import squared_distances
 from heatgraph.baselines.templates_solver import (
     Templates,
     TemplatesSolution,
@@ -231,7 +230,7 @@ class _Search:
     def _start(self, init: Any, signals: Array, varying: Mask) -> Array | None:
         if init is not None:
             return _weights_of(init, self.candidates, varying)
-        z = squared_distances(signals, self.candidates)
+        z = self.candidates.squared_distances(signals)
         if not self.known or not z.any():
             return None
         program = self.templates.program(self.candidates, 0.5 * self.candidates.n_nodes)

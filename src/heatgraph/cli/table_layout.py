@@ -241,8 +241,8 @@ def _ask_about_rows(path: object, columns: Columns, layout: Layout) -> None:
     named = NODE_LABEL.fullmatch(columns.names[texts[0]]) is not None
     if times or named or layout.coordinates is not None:
         raise ValueError(
-            f"{path}: are its rows nodes ({_some(cells)}) and its columns signals "
-            f"({_some(across)})? If so, say --transpose; if its rows are signals, --no-transpose."
+            f"{path}: are its rows nodes ({some_of(cells)}) and its columns signals "
+            f"({some_of(across)})? If so, say --transpose; if its rows are signals, --no-transpose."
         )
 
 
@@ -297,6 +297,7 @@ def _question(path: object, columns: Columns, k: int, what: str) -> ValueError:
     )
 
 
-def _some(names: Sequence[str], at_most: int = 3) -> str:
+def some_of(names: Sequence[str], at_most: int = 3) -> str:
+    """The first names, for a message."""
     text = ", ".join(map(repr, names[:at_most]))
     return text if len(names) <= at_most else f"{text}, ..."

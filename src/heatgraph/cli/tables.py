@@ -38,6 +38,7 @@ from heatgraph.cli.table_layout import (
     coordinate_pair,
     gaps_marked,
     layout_of,
+    some_of,
 )
 from heatgraph.estimators.time_series import TimeSeries, with_past
 from heatgraph.files import read_array
@@ -306,7 +307,7 @@ def _column(path: Path, columns: Columns, name: str, option: str) -> int:
     if names is None or name not in names:
         raise ValueError(
             f"{path} has no column {name!r} for {option}; "
-            + ("its columns have no names" if names is None else f"it has {_some(names)}")
+            + ("its columns have no names" if names is None else f"it has {some_of(names, 8)}")
         )
     return names.index(name)
 
@@ -467,11 +468,6 @@ def _check_distinct(path: Path, names: Sequence[str]) -> None:
             f"{path}: more than one column has the name {repeated[0]!r}{more}; every node needs a "
             "name of its own"
         )
-
-
-def _some(names: Sequence[str], at_most: int = 8) -> str:
-    text = ", ".join(map(repr, names[:at_most]))
-    return text if len(names) <= at_most else f"{text}, ..."
 
 
 def read_pairs(path: Path, names: Sequence[str]) -> list[tuple[str, str]]:

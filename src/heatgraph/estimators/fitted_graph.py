@@ -56,7 +56,7 @@ class ReportMixin:
         write_report(self, path, signals, **shown)
 
 
-DENSE_NODES = 1000
+DENSE_NODES = 1000  # up to which the Laplacian is an array of all pairs
 CUT = 1e-4  # weights below this, in a graph of trace N, are not edges; the paper's cut
 
 

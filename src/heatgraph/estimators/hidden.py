@@ -19,7 +19,7 @@ from heatgraph.models.heat import Signals
 from heatgraph.selection.masked_prediction import HIDDEN_SHARE as SCORED_SHARE
 from heatgraph.selection.masked_prediction import hide_entries, interpolation_errors
 
-HIDDEN_SHARE = 0.2
+HIDDEN_SHARE = 0.2  # of the entries of a signal
 GUESSED = "filled in without knowledge"  # how the warning of nodes never observed begins
 
 

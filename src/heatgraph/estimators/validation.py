@@ -37,9 +37,7 @@ def check_range(unit: float) -> None:
         )
 
 
-def check_signals(
-    estimator: Any, X: Any, *, reset: bool, allow_missing: bool = True, min_nodes: int = 2
-) -> Array:
+def check_signals(estimator: Any, X: Any, *, reset: bool) -> Array:
     """``X`` as a float64 array (n_signals, n_nodes); NaN stands for an entry not observed."""
     if isinstance(X, str | os.PathLike):
         raise ParameterError("X", f"is a path; read it first, as pandas.read_csv({str(X)!r}).")
@@ -51,8 +49,8 @@ def check_signals(
             X,
             reset=reset,
             dtype=np.float64,
-            ensure_all_finite="allow-nan" if allow_missing else True,
-            ensure_min_features=min_nodes if reset else 1,
+            ensure_all_finite="allow-nan",
+            ensure_min_features=2 if reset else 1,
             copy=True,
         )
     except ValueError as error:

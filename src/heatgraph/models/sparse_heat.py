@@ -21,7 +21,7 @@ Spectral = Callable[[Array], Array]
 
 SERIES_TOL = 1e-9  # of the largest value of a function
 SOLVE_TOL = 1e-8  # of the first residual of conjugate gradients
-SOLVE_ITER = 1000
+SOLVE_ITER = 1000  # steps of conjugate gradients, at the most
 AT_ONCE = 64  # signals whose systems are solved together
 # For log-determinants and standard deviations: as far apart, in edges, as so many vectors allow.
 PROBE_DISTANCE, MOST_PROBES = 30, 256
@@ -204,12 +204,12 @@ ATOM_TOL = 1e-8  # error of exp(-tau lam), whose largest value is 1
 # Norms of atoms: each atom on its own up to so many nodes, else by about so many probing vectors.
 # Nodes that share one are as many edges apart as that number allows, at the most DISTANCE.
 EXACT_NODES, PROBES, DISTANCE = 4000, 400, 12
-PROBES_AT_ONCE = 128
+PROBES_AT_ONCE = 128  # vectors in memory together
 # Short atoms: smaller entries are left out, of atoms that sum to 1; and more of them where rows
 # would have more entries than MOST_ENTRIES on average.
 THIN, MOST_ENTRIES = 1e-4, 200
-SHORT = 0.5  # exponent of which the series of exp is cut after the power TAYLOR, to 1e-6
-TAYLOR = 6
+# The series of exp at the exponent SHORT is cut after the power TAYLOR, which leaves 1e-6.
+SHORT, TAYLOR = 0.5, 6
 ROWS_AT_ONCE = 500  # of a product, thinned out together
 
 

@@ -17,7 +17,7 @@ from sklearn.model_selection import GroupKFold
 
 from heatgraph.arrays import Array, Ints
 
-N_FOLDS = 3
+N_FOLDS = 3  # where the caller names no number
 LEVEL = 0.01  # of the test that consecutive rows are not correlated
 CONFIDENCE = 0.95  # that correlated errors are below their bounds
 FORGOTTEN = 0.1  # autocorrelation below which two rows count as strangers

@@ -32,7 +32,7 @@ from heatgraph.solvers.driver import NO_CHECKPOINT, Keeper, Record
 from heatgraph.solvers.gaussian import GaussianFit, GaussianFitter, shrunk
 from heatgraph.solvers.result import Status
 
-MOST_UPDATES = 100
+MOST_UPDATES = 100  # of the variances
 STEADY = 1e-9  # relative change of every variance in an update: more change the likelihood no more
 LEAST = 1e-6  # of the mean variance: what v and sigma2 are at least
 
@@ -102,7 +102,7 @@ FIRST = 0.3  # the shrinkage that they are tried from
 RELAXED = 3.0  # the penalty that always gets a chance to choose the edges and then go
 PATIENCE = 1  # a path of shrinkages ends after so many that were worse than the best
 ROUGH = 3e-3  # nats per node: to tell strengths apart, fits need not be better than this
-ROUGH_ITER = 60
+ROUGH_ITER = 60  # steps of a rough fit, at the most
 EXPECTED = 9  # strengths that a search tries, about: for the progress bar
 
 

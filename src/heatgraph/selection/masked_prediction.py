@@ -180,8 +180,8 @@ def sparsest_within_error(errors: Array) -> int:
 
 T = TypeVar("T")
 
-FOLDS = 3
-HIDDEN_SHARE = 0.25
+FOLDS = 3  # of the signals
+HIDDEN_SHARE = 0.25  # of the entries of a signal
 RESOLUTION = 1e-3  # of the logarithm of the parameter
 
 

@@ -33,7 +33,7 @@ System = Callable[[Array, float], tuple[Array, float]]
 
 SIGN_TOL = 1e-12  # a weight or multiplier above minus this counts as non-negative
 PIVOT_TRIES = 5  # exchanges without progress before pivoting is given up
-INTERIOR_STEPS = 60
+INTERIOR_STEPS = 60  # at the most, of the interior point method
 INTERIOR_GAP = 1e-15  # mean product of weight and multiplier at which the interior point ends
 SHY = 0.995  # share of the way to the boundary that an interior step goes
 SHORTEST = 1e-8  # share of a step below which the interior point ends
@@ -216,7 +216,7 @@ def _reach(x: Array, dx: Array) -> float:
 
 
 _USABLE = (1, 2)  # SCS: solved, solved inaccurately
-_SIGINT = -5
+_SIGINT = -5  # the status of SCS after Ctrl-C
 # The quadratic part and the constraints never change, so that SCS need not look for its scale anew
 # in every program, nor accelerate: 28 ADMM iterations a program in place of 85, at 20 nodes as at
 # 60.  The minimiser is the same.
