@@ -32,8 +32,7 @@ from heatgraph.baselines.templates_solver import (
 )
 from heatgraph.datasets import make_graph, make_heat_signals
 from heatgraph.experiments.paper_settings import EPS, PENALTIES, TABLES, grid
-from heatgraph.experiments.synthetic_problems import CUT, MODELS, Problem
-from heatgraph.experiments.synthetic_runs import PATHS
+from heatgraph.experiments.synthetic_runs import CUT, MODELS, PATHS, Problem
 from heatgraph.graph import Graph
 from heatgraph.graph.candidates import CandidateEdges
 from heatgraph.metrics import EdgeScores, edge_scores

@@ -23,8 +23,7 @@ from heatgraph import Graph, HeatCovariance, LearnHeat
 from heatgraph.datasets import make_graph, make_heat_signals
 from heatgraph.estimators.model import DenseModel
 from heatgraph.experiments.paper_settings import ALPHAS, BETAS, TABLES
-from heatgraph.experiments.synthetic_problems import CUT, MODELS, Problem
-from heatgraph.experiments.synthetic_runs import as_graph, heat_path
+from heatgraph.experiments.synthetic_runs import CUT, MODELS, Problem, as_graph, heat_path
 from heatgraph.metrics import best_cut, edge_scores
 from heatgraph.models.heat import Signals
 from heatgraph.selection.cut import mixture_cut, otsu, typical_cut

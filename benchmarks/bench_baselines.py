@@ -18,7 +18,6 @@ from scipy import sparse
 from threadpoolctl import threadpool_limits
 
 from heatgraph.baselines.log_degree_solver import log_degree_step, parameters_for_degree
-from heatgraph.baselines.semismooth_newton import squared_distances
 from heatgraph.baselines.smooth_solver import smooth_graph_step
 from heatgraph.baselines.templates_solver import (
     Templates,
@@ -70,7 +69,7 @@ def conic_status(problem: cp.Problem) -> str:
 def smooth(n_nodes: int) -> None:
     """One graph step of GL-SigRep, at a density near the true one."""
     candidates = CandidateEdges.complete(n_nodes)
-    z = squared_distances(signals("er", n_nodes), candidates)
+    z = candidates.squared_distances(signals("er", n_nodes))
     a, b, total = 1.0, 0.1 * float(np.median(z)), n_nodes / 2
 
     def ours() -> Answer:
@@ -156,7 +155,7 @@ def log_degree(n_nodes: int) -> None:
     rng = np.random.default_rng(0)
     P = rng.random((n_nodes, 2))
     X = np.cos(3.0 * P @ rng.standard_normal((2, 100)) + 6.0 * rng.random(100))
-    z = squared_distances(X, candidates)
+    z = candidates.squared_distances(X)
     a, b = parameters_for_degree(z, 10, candidates)
 
     def ours() -> Answer:

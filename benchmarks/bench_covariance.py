@@ -26,7 +26,7 @@ from threadpoolctl import threadpool_limits
 
 from heatgraph import Graph, HeatCovariance, LearnHeat, learn
 from heatgraph.datasets import make_graph, make_heat_signals
-from heatgraph.experiments.synthetic_problems import MODELS
+from heatgraph.experiments.synthetic_runs import MODELS
 from heatgraph.metrics import best_cut, edge_scores
 
 Array = NDArray[np.float64]

@@ -35,15 +35,15 @@ HEAT = (
     "heatgraph.solvers.lasso",
     "heatgraph.models.penalties",
     "heatgraph.selection.choose_parameters",
-    "heatgraph.selection.second_moments",
+    "heatgraph.selection.likelihood",
 )
 PAPER = (
     "heatgraph.datasets.random_graphs",
     "heatgraph.datasets.synthetic",
     "heatgraph.experiments.paper_settings",
-    "heatgraph.experiments.synthetic_problems",
     "heatgraph.experiments.synthetic_runs",
-    "heatgraph.solvers.laplacian_qp",
+    "heatgraph.experiments.synthetic_runs",
+    "heatgraph.solvers.simplex_qp",
     "heatgraph.solvers.palm",
 )
 

@@ -13,7 +13,8 @@ from matplotlib.figure import Figure
 from benchmarks.real_data import makers
 from benchmarks.real_methods import METHODS
 from benchmarks.real_score import HIDINGS, SIZES
-from heatgraph.experiments.style import COLOURS, INK, plain
+from heatgraph.experiments.base import COLOURS, plain
+from heatgraph.plotting.style import INK
 
 OURS = "HeatCovariance"
 RIVALS = ("LedoitWolf", "OAS", "GraphicalLassoCV", "KNNImputer", "IterativeImputer")

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-__all__ = ["ParameterError", "did_you_mean"]
-
 
 class ParameterError(ValueError):
     """A parameter that cannot be used.

@@ -6,8 +6,9 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from heatgraph.arrays import Array, Ints
 from heatgraph.graph import Graph
 
 __all__ = [
@@ -232,7 +233,7 @@ def source_scores(
     return SourceScores(float(f.mean()), float(located.mean()))
 
 
-def _keys(true: Graph, learned: Graph) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+def _keys(true: Graph, learned: Graph) -> tuple[Ints, Ints]:
     """Each edge as one number, ``i * n_nodes + j``, in the node order of the true graph."""
     n = true.n_nodes
     if learned.n_nodes != n:
@@ -290,7 +291,7 @@ def _entropy(counts: tuple[int, int], total: int) -> float:
     return -math.fsum(n / total * math.log(n / total) for n in counts if n)
 
 
-def _codes(value: ArrayLike, parameter: str) -> NDArray[np.float64]:
+def _codes(value: ArrayLike, parameter: str) -> Array:
     """One row per signal."""
     array = np.asarray(value, dtype=np.float64)
     if array.ndim < 2 or not array.size:

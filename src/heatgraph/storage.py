@@ -19,12 +19,13 @@ from scipy.sparse.linalg import LinearOperator
 from heatgraph.estimators import LearnHeat, ModelComparison
 from heatgraph.files import read_arrays, write_arrays
 from heatgraph.graph.storage import names_from_json
-from heatgraph.selection.scores import HeldOutScore
+from heatgraph.selection.masked_prediction import HeldOutScore
 from heatgraph.solvers.result import Status
-from heatgraph.stored_models import KINDS, Kind
-from heatgraph.stored_values import (
+from heatgraph.stored_models import (
     GRAPH_FIELDS,
+    KINDS,
     PARAMETER_DTYPES,
+    Kind,
     decode,
     decode_ends,
     decode_scores,

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from heatgraph.baselines.semismooth_newton import squared_distances
 from heatgraph.baselines.smooth_solver import learn_smooth, smooth_graph_step
 from heatgraph.graph.candidates import CandidateEdges
 
@@ -45,7 +44,7 @@ def by_cvxpy(z, a, b, candidates, total):
 @pytest.mark.parametrize("n_nodes", [2, 3, 20, 120])
 def test_graph_step_is_optimal(rng, n_nodes, b):
     candidates = CandidateEdges.complete(n_nodes)
-    z = squared_distances(signals(rng, n_nodes), candidates)
+    z = candidates.squared_distances(signals(rng, n_nodes))
     step = smooth_graph_step(z, 1.0, b, candidates)
     assert step.status == "converged"
     assert kkt_residual(step.w, z, 1.0, b, candidates, n_nodes / 2) < 1e-8
@@ -55,7 +54,7 @@ def test_graph_step_is_optimal(rng, n_nodes, b):
 @pytest.mark.parametrize("n_nodes", [10, 25])
 def test_graph_step_agrees_with_a_conic_solver(rng, n_nodes, b):
     candidates = CandidateEdges.complete(n_nodes)
-    z = squared_distances(signals(rng, n_nodes), candidates)
+    z = candidates.squared_distances(signals(rng, n_nodes))
     step = smooth_graph_step(z, 0.7, b, candidates)
     reference = by_cvxpy(z, 0.7, b, candidates, n_nodes / 2)
     assert step.objective == pytest.approx(reference, rel=1e-6)
@@ -81,7 +80,7 @@ def test_graph_step_does_not_depend_on_the_order_of_nodes(rng):
     candidates = CandidateEdges.complete(15)
     L, permuted = (
         candidates.laplacian(
-            smooth_graph_step(squared_distances(A, candidates), 1.0, 2.0, candidates).w
+            smooth_graph_step(candidates.squared_distances(A), 1.0, 2.0, candidates).w
         )
         for A in (X, X[order])
     )
@@ -96,7 +95,7 @@ def test_equal_distances_give_equal_weights():
 
 def test_a_warm_start_takes_no_step(rng):
     candidates = CandidateEdges.complete(30)
-    z = squared_distances(signals(rng, 30), candidates)
+    z = candidates.squared_distances(signals(rng, 30))
     step = smooth_graph_step(z, 1.0, 1.0, candidates)
     again = smooth_graph_step(z, 1.0, 1.0, candidates, dual=step.dual)
     assert again.n_iter == 0
@@ -117,7 +116,7 @@ def test_stationary_point_is_a_fixed_point_of_both_halves(rng):
     candidates = CandidateEdges.complete(12)
     L = candidates.laplacian(solution.w)
     np.testing.assert_allclose((np.eye(12) + 0.3 * L) @ solution.Y, X, atol=1e-10)
-    step = smooth_graph_step(squared_distances(solution.Y, candidates), 0.3, 1.0, candidates)
+    step = smooth_graph_step(candidates.squared_distances(solution.Y), 0.3, 1.0, candidates)
     np.testing.assert_allclose(step.w, solution.w, atol=1e-8)
 
 
@@ -166,7 +165,7 @@ def test_bad_candidates_are_named():
 @pytest.mark.slow
 def test_a_thousand_nodes(rng):
     candidates = CandidateEdges.complete(1000)
-    z = squared_distances(signals(rng, 1000), candidates)
+    z = candidates.squared_distances(signals(rng, 1000))
     for b in (1.0, 1e3):
         step = smooth_graph_step(z, 1.0, b, candidates)
         assert kkt_residual(step.w, z, 1.0, b, candidates, 500.0) < 1e-8

@@ -8,8 +8,16 @@ import pandas as pd
 import pytest
 
 from heatgraph.datasets import load_uber, load_yellow_cab
-from heatgraph.datasets.new_york import HOURS, UBER, YELLOW, count_pickups
-from heatgraph.datasets.zones import ZONES_ZIP, read_zones, zone_names, zone_table
+from heatgraph.datasets.new_york import (
+    HOURS,
+    UBER,
+    YELLOW,
+    ZONES_ZIP,
+    count_pickups,
+    read_zones,
+    zone_names,
+    zone_table,
+)
 
 geopandas = pytest.importorskip("geopandas", reason="polygons need the extra geo")
 
@@ -190,8 +198,7 @@ def test_without_a_folder_the_original_is_downloaded(polygons, monkeypatch):
         asked.append(file.name)
         return polygons / file.name
 
-    for module in ("new_york", "zones"):
-        monkeypatch.setattr(f"heatgraph.datasets.{module}.find_file", found)
+    monkeypatch.setattr("heatgraph.datasets.new_york.find_file", found)
     assert load_uber().signals.shape == (720, 29)
     assert asked == [ZONES_ZIP.name, UBER.name]
     with pytest.raises(ValueError, match="source='prepared' needs data_home"):

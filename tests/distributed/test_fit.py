@@ -35,6 +35,12 @@ def assert_same(there, here, atol=1e-9):
     np.testing.assert_allclose(sources, here.sources_, rtol=0.0, atol=100.0 * atol)
 
 
+def lose_codes():
+    """Drop all codes, as a worker does that dies."""
+    for fit in {fit for fit, _ in codes.kept()}:
+        codes.forget(fit)
+
+
 @pytest.fixture(autouse=True, scope="module")
 def small_batches():
     """So that so few signals have several parts."""
@@ -50,7 +56,7 @@ def here(signals, small_batches):
 
 @pytest.fixture(scope="module")
 def there(client, signals, small_batches):
-    codes.clear()
+    lose_codes()
     return LearnHeat(**GIVEN).fit(da.from_array(signals, chunks=(3, 4)))
 
 
@@ -112,7 +118,7 @@ def test_codes_that_are_lost_cost_a_step(client, signals, here):
     def lose(step):
         if step.iteration % 5 == 3:
             lost.append(len(codes.kept()))
-            codes.clear()
+            lose_codes()
 
     there = LearnHeat(**GIVEN).fit(da.from_array(signals, chunks=(11, 6)), monitor=lose)
     assert sum(lost) > 3
@@ -132,7 +138,7 @@ def test_goes_on_from_a_checkpoint(client, signals, here, tmp_path, monkeypatch)
     settings = GIVEN | {"checkpoint": tmp_path / "fit"}
     with pytest.raises(Killed):
         LearnHeat(**settings).fit(da.from_array(signals, chunks=(11, 6)), monitor=stop)
-    codes.clear()
+    lose_codes()
     seen = []
     X = da.from_array(signals, chunks=(20, 6))
     there = LearnHeat(**settings).fit(X, monitor=lambda step: seen.append(step.iteration))

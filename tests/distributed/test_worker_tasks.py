@@ -10,8 +10,7 @@ import pytest
 from heatgraph.datasets import make_graph, make_heat_signals
 from heatgraph.distributed import codes, worker_tasks
 from heatgraph.distributed.from_dask import summarise
-from heatgraph.distributed.signal_batches import Chunk, Stream
-from heatgraph.distributed.worker_tasks import Recipe
+from heatgraph.distributed.worker_tasks import Chunk, Recipe, Stream
 from heatgraph.graph import CandidateEdges
 from heatgraph.models.atoms import ATOMS
 from heatgraph.models.heat import HeatObjective, Signals

@@ -8,7 +8,7 @@ from heatgraph.baselines import GraphicalLassoGraph, SmoothGraph
 from heatgraph.datasets import make_graph, make_heat_signals
 from heatgraph.estimators import HeatCovariance, LearnHeat
 from heatgraph.estimators.hidden import fill_by_precision, hidden_errors, node_means, which_hidden
-from heatgraph.selection.interpolation import smoothing_form
+from heatgraph.selection.masked_prediction import smoothing_form
 from heatgraph.storage import load_model, save_model
 
 ESTIMATORS = {

@@ -165,7 +165,7 @@ class TestStops:
         assert first.predicting_alpha_ == again.predicting_alpha_
 
     def test_sources_that_do_not_settle_are_told(self, problem, monkeypatch):
-        monkeypatch.setattr("heatgraph.solvers.large_lasso.TURNS", 1)
+        monkeypatch.setattr("heatgraph.solvers.lasso.TURNS", 1)
         with pytest.warns(ConvergenceWarning):
             model = learn(problem[1], tol=1e-6)
         assert model.status_ == "stalled"

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from heatgraph import LearnHeat
 from heatgraph.datasets import make_graph, make_heat_signals
-from heatgraph.estimators import cost, progress
+from heatgraph.estimators import fit_warnings, progress
 from heatgraph.estimators.progress import watch_fit
 from heatgraph.solvers.result import Progress
 
@@ -71,7 +71,7 @@ class TestHowLong:
         def fit(step, **settings):
             clock = itertools.count(0.0, step)
             ticking = SimpleNamespace(perf_counter=lambda: next(clock))
-            monkeypatch.setattr(cost, "time", ticking)
+            monkeypatch.setattr(fit_warnings, "time", ticking)
             terminal.truncate(0)
             LearnHeat(n_scales=1, verbose=1, **settings).fit(X)
             found = re.findall(r"on 6 nodes take LearnHeat about (.*)\.", terminal.getvalue())

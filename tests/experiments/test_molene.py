@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from heatgraph.experiments import Settings, get_experiment
-from heatgraph.experiments.molene import METHODS, fill_smoothly, treat
+from heatgraph.experiments.molene import METHODS, treat
 
 
 @pytest.fixture
@@ -41,17 +41,6 @@ def test_what_is_taken_away(rng, treatment, axes):
         assert np.allclose(X.mean(axis=axis), 0.0)
     if not axes:
         assert X is T
-
-
-def test_interpolation_minimises_its_form(rng):
-    A = rng.standard_normal((6, 6))
-    Q = A @ A.T + np.eye(6)
-    X = rng.standard_normal((3, 6))
-    shown = np.where(rng.random((3, 6)) < 0.4, np.nan, X)
-    filled = fill_smoothly(Q, shown)
-    assert np.array_equal(filled[~np.isnan(shown)], X[~np.isnan(shown)])
-    gradient = filled @ Q
-    assert np.abs(gradient[np.isnan(shown)]).max() < 1e-6
 
 
 @pytest.mark.slow

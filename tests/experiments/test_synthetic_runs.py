@@ -6,11 +6,12 @@ import pytest
 from heatgraph.experiments import Readings, Settings
 from heatgraph.experiments.figure5 import locate
 from heatgraph.experiments.paper_settings import grid, noise_std, problem
-from heatgraph.experiments.synthetic_problems import CUT, draw
 from heatgraph.experiments.synthetic_runs import (
+    CUT,
     PATHS,
     as_graph,
     as_weights,
+    draw,
     no_truth,
     path,
     weights_at,

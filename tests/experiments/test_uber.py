@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from heatgraph.datasets.zones import zone_names
+from heatgraph.datasets.new_york import zone_names
 from heatgraph.experiments import Settings, get_experiment
 from heatgraph.experiments.uber import GROUPS, READINGS, SLOTS, verdicts_of
 from heatgraph.experiments.uber_fits import learn_slot, shares

@@ -6,8 +6,8 @@ from scipy.linalg import expm
 
 from heatgraph.datasets import make_graph
 from heatgraph.graph import CandidateEdges
-from heatgraph.models import sparse_dictionary
-from heatgraph.models.sparse_dictionary import SparseDictionary
+from heatgraph.models import sparse_heat
+from heatgraph.models.sparse_heat import SparseDictionary
 
 TAU = np.array([1.5, 4.0])
 N = 90
@@ -57,7 +57,7 @@ def test_raw_atoms_all_cost_the_same(pairs):
 
 
 def test_norms_by_probing_vectors(pairs, atoms, monkeypatch):
-    monkeypatch.setattr(sparse_dictionary, "EXACT_NODES", 10)
+    monkeypatch.setattr(sparse_heat, "EXACT_NODES", 10)
     omega = SparseDictionary(*pairs, TAU).omega
     np.testing.assert_allclose(omega, np.linalg.norm(atoms, axis=1), rtol=1e-3)
 
@@ -69,7 +69,7 @@ def test_short_atoms_leave_thin_heat_out(dictionary, atoms):
 
 
 def test_atoms_that_reach_everywhere_are_bounded(monkeypatch):
-    monkeypatch.setattr(sparse_dictionary, "MOST_ENTRIES", 20)
+    monkeypatch.setattr(sparse_heat, "MOST_ENTRIES", 20)
     star = CandidateEdges(N, np.zeros(N - 1, dtype=np.intp), np.arange(1, N))
     short = SparseDictionary(star, np.full(N - 1, 1.0), TAU).short_atoms
     assert short.nnz <= 21 * 2 * N

@@ -8,9 +8,8 @@ from heatgraph import HeatCovariance
 from heatgraph.datasets import make_graph, make_heat_signals
 from heatgraph.estimators import ModelComparison
 from heatgraph.report import write_report
-from heatgraph.report.gaussian import gaps_of, mean_heat, p_value, with_graph
-from heatgraph.report.node_positions import place
-from heatgraph.report.page_data import gather
+from heatgraph.report.page_data import gather, place
+from heatgraph.report.shown_signals import gaps_of, mean_heat, p_value, with_graph
 
 NAMES = ["a", "b", "<i>c", "d", "e", "f", "g"]
 

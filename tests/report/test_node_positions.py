@@ -6,7 +6,7 @@ import pytest
 
 from heatgraph import Graph
 from heatgraph.plotting import layout
-from heatgraph.report.node_positions import place
+from heatgraph.report.page_data import place
 
 XY = np.array([[2.0, 48.0], [3.0, 50.0], [4.0, 49.0]])
 

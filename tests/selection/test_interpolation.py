@@ -7,14 +7,16 @@ import pytest
 
 from heatgraph.graph.candidates import CandidateEdges
 from heatgraph.models.heat import Signals
-from heatgraph.selection.edge_count_search import fit_for_edges, predicted_choice
-from heatgraph.selection.interpolation import (
+from heatgraph.selection.masked_prediction import (
+    HiddenPart,
+    fit_for_edges,
+    hide_entries,
     interpolation_errors,
     predict_hidden,
+    predicted_choice,
     smoothing_form,
     sparsest_within_error,
 )
-from heatgraph.selection.masked_prediction import HiddenPart, hide_entries
 
 
 def some_laplacian(rng, n_nodes):

@@ -7,8 +7,12 @@ import pytest
 from sklearn.covariance import LedoitWolf
 
 from heatgraph.models.heat import Signals
-from heatgraph.selection.masked_prediction import hide_entries
-from heatgraph.selection.scores import gaussian_prediction, means_of, score_held_out
+from heatgraph.selection.masked_prediction import (
+    gaussian_prediction,
+    hide_entries,
+    means_of,
+    score_held_out,
+)
 
 N, M = 5, 40
 

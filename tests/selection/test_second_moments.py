@@ -11,7 +11,7 @@ from heatgraph.datasets import make_graph, make_heat_signals
 from heatgraph.graph.candidates import CandidateEdges
 from heatgraph.models.atoms import ATOMS
 from heatgraph.models.heat import HeatObjective, Signals
-from heatgraph.selection.second_moments import fit_variances, surprise
+from heatgraph.selection.likelihood import fit_variances, surprise
 
 N, M = 9, 400
 SHARES = np.array([0.4, 0.6])

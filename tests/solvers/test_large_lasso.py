@@ -9,8 +9,8 @@ from heatgraph.datasets import make_graph, make_heat_signals
 from heatgraph.estimators.model import DenseModel
 from heatgraph.graph import CandidateEdges
 from heatgraph.models.heat import Signals
-from heatgraph.models.sparse_dictionary import SparseDictionary
-from heatgraph.solvers.large_lasso import LargeLasso, SparseCoding, joined, silent
+from heatgraph.models.sparse_heat import SparseDictionary
+from heatgraph.solvers.lasso import LargeLasso, SparseCoding, joined, silent
 
 N, M, ALPHA = 300, 12, 0.05
 TAU = np.array([2.5, 4.0])

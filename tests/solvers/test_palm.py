@@ -13,10 +13,9 @@ from scipy.linalg import expm
 from heatgraph.estimators import LearnHeat
 from heatgraph.graph.candidates import CandidateEdges
 from heatgraph.solvers import palm as paper
-from heatgraph.solvers.laplacian_qp import LaplacianQP
 from heatgraph.solvers.palm import PaperOptions, Point, solve_paper
 from heatgraph.solvers.result import Progress, Solution, Status
-from heatgraph.solvers.simplex_qp import SimplexQP
+from heatgraph.solvers.simplex_qp import LaplacianQP, SimplexQP
 
 pytest.importorskip("scs")
 

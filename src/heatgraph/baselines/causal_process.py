@@ -8,10 +8,10 @@ from typing import Any, Self
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from heatgraph.arrays import Array
 from heatgraph.baselines.base import check_limits, number_or_auto, store_end
 from heatgraph.baselines.causal_solver import (
     Lags,
@@ -20,19 +20,14 @@ from heatgraph.baselines.causal_solver import (
     lagged_rows,
     nearest_shift,
 )
-from heatgraph.estimators.fitted_graph import CUT, warn_of_status
+from heatgraph.estimators.fitted_graph import CUT, ReportMixin, warn_of_status
 from heatgraph.estimators.hidden import node_means
 from heatgraph.estimators.progress import watch_fit
-from heatgraph.estimators.reporting import ReportMixin
 from heatgraph.estimators.time_series import with_epochs
 from heatgraph.estimators.validation import check_complete, check_number, node_names, unit_of
 from heatgraph.graph import Graph
-from heatgraph.selection.interpolation import sparsest_within_error
+from heatgraph.selection.masked_prediction import sparsest_within_error
 from heatgraph.solvers.result import Monitor, Status
-
-__all__ = ["CausalGraphProcess"]
-
-Array = NDArray[np.float64]
 
 # Shares of the smallest penalty without an edge that "auto" tries, the sparsest first.
 SHARES = (0.5, 0.3, 0.2, 0.1, 0.05, 0.02, 0.01, 0.003)

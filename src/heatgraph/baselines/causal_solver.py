@@ -10,22 +10,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse.linalg import LinearOperator, cg
 from sklearn.linear_model import Lasso
 
+from heatgraph.arrays import Array
 from heatgraph.solvers.result import Monitor, Progress, Status
-
-__all__ = [
-    "CommutingFilters",
-    "Lags",
-    "coefficients",
-    "commuting_filters",
-    "lagged_rows",
-    "nearest_shift",
-]
-
-Array = NDArray[np.float64]
 
 INNER_STEPS = 500  # proximal steps of one block, at the most
 INNER_TOL = 0.1  # a block is solved to this share of the tolerance of all

@@ -5,17 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import OptimizeResult, linprog
 
+from heatgraph.arrays import Array
 from heatgraph.baselines.base import FitInput, GraphMethod, Solution
 from heatgraph.estimators.fitted_graph import tell
 from heatgraph.estimators.validation import check_choice
 from heatgraph.solvers.result import Monitor, Status
-
-__all__ = ["DiffusionPolytope", "least_diffusion"]
-
-Array = NDArray[np.float64]
 
 CRITERIA = ("simple", "sparse")
 ORTHONORMAL = 1e-6  # how far V^T V may be from the identity

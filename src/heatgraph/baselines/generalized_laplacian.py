@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from heatgraph.baselines.base import FitInput, check_limits
-from heatgraph.baselines.gaussian import GaussianMethod, PrecisionProblem, fit_gaussian
+from heatgraph.baselines.base import (
+    FitInput,
+    GaussianMethod,
+    PrecisionProblem,
+    check_limits,
+    fit_gaussian,
+)
 from heatgraph.baselines.precision_solver import PrecisionFit
 from heatgraph.estimators.validation import check_choice, check_number, over_square
 from heatgraph.solvers.result import Monitor
-
-__all__ = ["GeneralizedLaplacian"]
 
 CONSTRAINTS = ("generalized", "dominant", "combinatorial")
 

@@ -6,19 +6,15 @@ import warnings
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.covariance import GraphicalLasso, GraphicalLassoCV
 from sklearn.exceptions import ConvergenceWarning
 
+from heatgraph.arrays import Array
 from heatgraph.baselines.base import FitInput, GraphMethod, Solution, check_limits, number_or_auto
 from heatgraph.estimators.fitted_graph import tell
 from heatgraph.estimators.hidden import PrecisionMixin
 from heatgraph.estimators.validation import over_square, per_square
 from heatgraph.solvers.result import Monitor, Status
-
-__all__ = ["GraphicalLassoGraph"]
-
-Array = NDArray[np.float64]
 
 BROKEN = (FloatingPointError, np.linalg.LinAlgError)  # what scikit-learn's solver ends in
 # Shares of the largest covariance from which on penalties are tried where smaller ones break.

@@ -5,19 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
+from heatgraph.arrays import Array
 from heatgraph.baselines.base import FitInput, GraphMethod, check_limits
 from heatgraph.baselines.precision_solver import PrecisionFit, fit_precision, penalised_moment
 from heatgraph.estimators.hidden import PrecisionMixin
 from heatgraph.estimators.validation import check_number, check_number_or, over_square, per_square
 from heatgraph.selection.cut import CUTS
 from heatgraph.solvers.result import Monitor
-
-__all__ = ["HeatFilter", "filter_time", "unfiltered_moment"]
-
-Array = NDArray[np.float64]
 
 # A variance below this share of the largest is taken for none, as in the authors' own program.
 FLOOR = 1e-10

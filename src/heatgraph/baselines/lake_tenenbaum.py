@@ -6,24 +6,27 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from heatgraph.baselines.base import FitInput, check_limits, number_or_auto
-from heatgraph.baselines.gaussian import EM_TOL, GaussianMethod, PrecisionProblem, fit_gaussian
+from heatgraph.arrays import Array
+from heatgraph.baselines.base import (
+    EM_TOL,
+    FitInput,
+    GaussianMethod,
+    PrecisionProblem,
+    check_limits,
+    fit_gaussian,
+    number_or_auto,
+)
 from heatgraph.baselines.precision_solver import PrecisionFit
 from heatgraph.estimators.validation import over_square, per_square
 from heatgraph.graph import CandidateEdges
 from heatgraph.models.moments import log_likelihoods
 from heatgraph.solvers.result import Monitor, Status
 
-__all__ = ["LakeTenenbaum"]
-
-Array = NDArray[np.float64]
-
 # Penalties beta / n_signals that "auto" tries, in units of the mean variance of a node; they reach
 # from none to where hardly an edge is left.
 PENALTIES = (0.0, 0.003, 0.01, 0.03, 0.1, 0.3)
-FOLDS = 3
+FOLDS = 3  # contiguous, of the signals
 ROUGH = 1e-3  # nats per node: enough to tell penalties apart
 
 

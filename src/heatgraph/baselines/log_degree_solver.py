@@ -5,24 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from heatgraph.arrays import Array
 from heatgraph.baselines.semismooth_newton import (
     check_positive,
     check_signals,
     frozen,
     over_candidates,
     pair_newton,
-    squared_distances,
 )
 from heatgraph.graph.candidates import CandidateEdges
 from heatgraph.solvers.result import Status
 
-__all__ = ["LogDegreeSolution", "learn_log_degree", "log_degree_step", "parameters_for_degree"]
-
-Array = NDArray[np.float64]
-
-CONTINUATION = 10.0
+CONTINUATION = 10.0  # factor of theta from one stage of the warm-up to the next
 ROUGH = 1e-2  # residual at which a stage of the continuation ends
 
 
@@ -232,10 +228,9 @@ def _theta(rows: Array, k: int) -> float:
 
 def learn_log_degree(
     X: ArrayLike,
-    a: float | None = None,
-    b: float | None = None,
+    a: float,
+    b: float,
     *,
-    degree: float | None = None,
     candidates: CandidateEdges | None = None,
     tol: float = 1e-10,
     max_iter: int = 200,
@@ -246,8 +241,8 @@ def learn_log_degree(
 
         2 tr(X^T L(w) X) - a sum_n log(deg_n) + b ||w||^2,
 
-    see `log_degree_step`.  Give either ``a`` and ``b``, or ``degree``, the wanted mean number of
-    neighbours (`parameters_for_degree`).
+    see `log_degree_step`; `parameters_for_degree` finds ``a`` and ``b`` for a mean number of
+    neighbours.
 
     Differs from the paper: the trace is not fixed, the logarithm keeps the weights from 0
     instead; scale ``w`` to ``sum(w) = N/2`` to compare.
@@ -256,17 +251,11 @@ def learn_log_degree(
     --------
     >>> import numpy as np
     >>> X = np.sin(np.linspace(0.0, 3.0, 12))[:, None] * np.array([1.0, 2.0])
-    >>> solution = learn_log_degree(X, degree=2)
+    >>> solution = learn_log_degree(X, 1.0, 1.0)
     >>> print(solution.status, bool(solution.w.min() >= 0.0))
     converged True
     """
     X = check_signals(X)
     candidates = over_candidates(candidates, X.shape[0])
-    z = squared_distances(X, candidates)
-    if degree is not None:
-        if a is not None or b is not None:
-            raise ValueError("give either degree or a and b, not both")
-        a, b = parameters_for_degree(z, degree, candidates)
-    if a is None or b is None:
-        raise ValueError("give both a and b, or degree, the wanted mean number of neighbours")
+    z = candidates.squared_distances(X)
     return log_degree_step(z, a, b, candidates, tol=tol, max_iter=max_iter)

@@ -5,15 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.neighbors import NearestNeighbors
 
+from heatgraph.arrays import Array
 from heatgraph.estimators.validation import check_number, node_names
 from heatgraph.graph import Graph
-
-__all__ = ["neighbour_graph"]
-
-Array = NDArray[np.float64]
 
 
 def neighbour_graph(X: Any, n_neighbors: int = 5, width: float | str = "auto") -> Graph:

@@ -20,19 +20,15 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
+from heatgraph.arrays import Array, Ints
 from heatgraph.graph import CandidateEdges
 from heatgraph.models.gaussian import InformationProducts
 from heatgraph.solvers.projected_newton import NewtonState, minimise_box
 from heatgraph.solvers.result import Monitor, Progress, Status
-
-__all__ = ["FORMS", "PrecisionFit", "fit_precision", "penalised_moment"]
-
-Array = NDArray[np.float64]
 
 FORMS = ("generalized", "dominant", "combinatorial", "shared")
 # A bound that no solution meets: the solver takes coordinates without two finite bounds for
@@ -287,7 +283,7 @@ class _Point:
     def diagonal(self) -> Array:
         return self.problem.curvature(self.covariance)
 
-    def information_between(self, some: NDArray[np.intp]) -> InformationProducts:
+    def information_between(self, some: Ints) -> InformationProducts:
         return InformationProducts(self, some)
 
     def information(self, d: Array) -> Array:

@@ -1,4 +1,4 @@
-"""What the methods compared with LearnHeat share: input checks, distances, a Newton method.
+"""What the methods compared with LearnHeat share: input checks and a Newton method.
 
 The graph steps of the smooth and of the log-degree model are, in the dual, the same problem
 
@@ -17,22 +17,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from heatgraph.arrays import Array
 from heatgraph.graph.candidates import CandidateEdges
 
-__all__ = [
-    "check_positive",
-    "check_signals",
-    "frozen",
-    "over_candidates",
-    "pair_newton",
-    "squared_distances",
-]
-
-Array = NDArray[np.float64]
-
-ARMIJO = 1e-4
+ARMIJO = 1e-4  # of the fall that the slope promises: a step that gives more is taken
+BLURRED = 1e-10  # of the value: a fall that rounding may have made
+LEAST_CURVATURE = 1e-14  # of what the active edges add: keeps the border's equation regular
 FORCING = 1e-2  # largest relative residual of the linear solves; it shrinks with the gradient
 PATIENCE = 4  # steps lost in rounding before giving up
 SHORTEST = 1e-12  # of a step
@@ -71,11 +63,6 @@ def over_candidates(candidates: CandidateEdges | None, n_nodes: int) -> Candidat
     if candidates.n_edges == 0:
         raise ValueError("candidates has no edge; give at least one pair of nodes")
     return candidates
-
-
-def squared_distances(X: Array, candidates: CandidateEdges) -> Array:
-    """``z_e = ||x_i - x_j||^2`` (E,) over the candidate edges; ``<z, w> = tr(X^T L(w) X)``."""
-    return candidates.squared_distances(X)
 
 
 def _separable(x: Array, total: float) -> tuple[float, Array, Array]:
@@ -140,7 +127,7 @@ class _Problem:
         h = point.curvature.copy()
         if self.total > 0.0:
             # With no active edge the function is linear in the border: step by the gradient.
-            h[-1] = 1e-14 * self.kappa * active.n_edges if active.n_edges else 1.0
+            h[-1] = LEAST_CURVATURE * self.kappa * active.n_edges if active.n_edges else 1.0
         diagonal = h + self.kappa * _gathered(active, np.ones(active.n_edges), size)
         p, r = np.zeros(size), -point.gradient
         s = r / diagonal
@@ -210,7 +197,7 @@ def _line_search(problem: _Problem, point: _Point) -> tuple[_Point, bool] | None
         new = problem.at(point.x + t * p)
         # Sufficient decrease; or, where the decrease drowns in rounding, the same test on
         # the slope, which keeps its digits: for a quadratic the two are equivalent.
-        blurred = abs(new.value - point.value) <= 1e-10 * (1.0 + abs(point.value))
+        blurred = abs(new.value - point.value) <= BLURRED * (1.0 + abs(point.value))
         if new.value <= point.value + ARMIJO * t * slope or (
             blurred and float(new.gradient @ p) <= (2.0 * ARMIJO - 1.0) * slope
         ):

@@ -6,14 +6,13 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import solve
 from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from heatgraph.arrays import Array
 from heatgraph.baselines.base import FitInput, GraphMethod, Solution, check_limits, number_or_auto
 from heatgraph.baselines.log_degree_solver import learn_log_degree, parameters_for_degree
-from heatgraph.baselines.semismooth_newton import squared_distances
 from heatgraph.baselines.smooth_solver import learn_smooth
 from heatgraph.estimators.fitted_graph import CUT, tell
 from heatgraph.estimators.hidden import PrecisionMixin
@@ -27,20 +26,17 @@ from heatgraph.estimators.validation import (
 )
 from heatgraph.graph import CandidateEdges
 from heatgraph.models.heat import Signals
-from heatgraph.selection.edge_count_search import (
+from heatgraph.selection.masked_prediction import (
     FOLDS,
     HIDDEN_SHARE,
     RESOLUTION,
     fit_for_edges,
+    hide_entries,
+    interpolation_errors,
     predicted_choice,
+    smoothing_form,
 )
-from heatgraph.selection.interpolation import interpolation_errors, smoothing_form
-from heatgraph.selection.masked_prediction import hide_entries
 from heatgraph.solvers.result import Monitor
-
-__all__ = ["SmoothGraph"]
-
-Array = NDArray[np.float64]
 
 DEGREES = ("trace", "log")
 # Spreads tried, in units of the mean squared distance between two nodes; they reach from a graph
@@ -224,7 +220,7 @@ class _Search:
         self.log = check_choice("degrees", model.degrees, DEGREES) == "log"
         self.alpha = check_number("alpha", model.alpha, strict=True)
         self.limits = check_limits(model)
-        self.z = squared_distances(X, candidates)
+        self.z = candidates.squared_distances(X)
         self.size = float(self.z.mean())
         if not self.size > 0.0:
             raise ValueError(

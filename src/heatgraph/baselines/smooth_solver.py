@@ -5,24 +5,23 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.linalg import cho_factor, cho_solve
 
+from heatgraph.arrays import Array
 from heatgraph.baselines.semismooth_newton import (
     check_positive,
     check_signals,
     frozen,
     over_candidates,
     pair_newton,
-    squared_distances,
 )
 from heatgraph.graph.candidates import CandidateEdges
 from heatgraph.models.simplex import project_simplex
 from heatgraph.solvers.result import Status
 
-__all__ = ["GraphStep", "SmoothSolution", "learn_smooth", "smooth_graph_step"]
-
-Array = NDArray[np.float64]
+STEP_TOL = 1e-10  # relative residual at which the Newton method of a graph step ends
+STEP_ITER = 200  # its steps, of which it takes 5 to 10 as a rule
 
 
 @dataclass(frozen=True)
@@ -65,14 +64,11 @@ def smooth_graph_step(
     b: float,
     candidates: CandidateEdges,
     *,
-    total: float | None = None,
     dual: Array | None = None,
-    tol: float = 1e-10,
-    max_iter: int = 200,
 ) -> GraphStep:
-    """The graph of total weight ``total`` nearest to smooth for the distances ``z``.
+    """The graph of trace N nearest to smooth for the distances ``z``.
 
-    Minimise over ``w >= 0``, ``sum(w) = total``
+    Minimise over ``w >= 0``, ``sum(w) = total``, ``total = N/2``
 
         a <z, w> + b ||L(w)||_F^2,      ||L(w)||_F^2 = 2 ||w||^2 + ||S_w w||^2.
 
@@ -93,8 +89,6 @@ def smooth_graph_step(
         Weights of smoothness (>= 0) and of spread (> 0).
     candidates : CandidateEdges
         The edges that may carry a weight.
-    total : float, optional
-        Sum of the weights; half the number of nodes (trace N) where not given.
     dual : array (N + 1,), optional
         Where to start, from a previous step.
     """
@@ -102,7 +96,7 @@ def smooth_graph_step(
     if not np.isfinite(a) or a < 0.0:
         raise ValueError(f"a must be a finite number >= 0, got {a!r}")
     n = candidates.n_nodes
-    total = 0.5 * n if total is None else check_positive(total, "total")
+    total = 0.5 * n
     z = np.ascontiguousarray(z, dtype=np.float64)
     if z.shape != (candidates.n_edges,) or not np.isfinite(z).all():
         raise ValueError(
@@ -116,11 +110,11 @@ def smooth_graph_step(
     # Where nothing is known, as if every degree were the mean one.
     start = np.full(n + 1, -total / n) if dual is None else np.asarray(dual, dtype=np.float64)
     start = _with_total(start, c, candidates, total)
-    x, u, values, residual = pair_newton(start, c, candidates, 1.0, total, tol, max_iter)
+    x, u, values, residual = pair_newton(start, c, candidates, 1.0, total, STEP_TOL, STEP_ITER)
     w = u * (total / u.sum()) if u.any() else np.full_like(u, total / u.size)
     degrees = candidates.degrees(w)
     objective = a * float(z @ w) + b * float(2.0 * w @ w + degrees @ degrees)
-    status = _status(float(residual), tol, values.size - 1, max_iter)
+    status = _status(float(residual), values.size - 1)
     x[-1] += shift
     return GraphStep(
         frozen(w), frozen(x), objective, float(residual), status, n_iter=values.size - 1
@@ -139,10 +133,10 @@ def _with_total(x: Array, c: Array, candidates: CandidateEdges, total: float) ->
     return np.append(x[: candidates.n_nodes], w[top] - v[top])
 
 
-def _status(residual: float, tol: float, n_iter: int, max_iter: int) -> Status:
-    if residual <= tol:
+def _status(residual: float, n_iter: int) -> Status:
+    if residual <= STEP_TOL:
         return Status.CONVERGED
-    return Status.MAX_ITER if n_iter >= max_iter else Status.STALLED
+    return Status.MAX_ITER if n_iter >= STEP_ITER else Status.STALLED
 
 
 def learn_smooth(
@@ -195,7 +189,7 @@ def learn_smooth(
     history: list[float] = []
     status, residual = Status.MAX_ITER, np.inf
     for _ in range(max_iter):
-        z = squared_distances(Y, candidates)
+        z = candidates.squared_distances(Y)
         if history:
             residual = _stationarity(w, a * z, b, candidates)
             if residual <= tol:
@@ -221,7 +215,7 @@ def _objective(
     X: Array, Y: Array, w: Array, a: float, b: float, candidates: CandidateEdges
 ) -> float:
     degrees = candidates.degrees(w)
-    rough = float(squared_distances(Y, candidates) @ w)
+    rough = float(candidates.squared_distances(Y) @ w)
     return float(np.sum((X - Y) ** 2)) + a * rough + b * float(2.0 * w @ w + degrees @ degrees)
 
 

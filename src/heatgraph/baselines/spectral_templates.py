@@ -7,10 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from heatgraph.arrays import Array, Mask
 from heatgraph.baselines.base import FitInput, GraphMethod, number_or_auto
-from heatgraph.baselines.semismooth_newton import squared_distances
 from heatgraph.baselines.templates_solver import (
     Templates,
     TemplatesSolution,
@@ -21,12 +20,8 @@ from heatgraph.baselines.templates_solver import (
 from heatgraph.estimators.fitted_graph import CUT, tell
 from heatgraph.estimators.validation import check_choice, check_number
 from heatgraph.graph import CandidateEdges, Graph
-from heatgraph.selection.edge_count_search import RESOLUTION, fit_for_edges
+from heatgraph.selection.masked_prediction import RESOLUTION, fit_for_edges
 from heatgraph.solvers.result import Monitor
-
-__all__ = ["SpectralTemplates"]
-
-Array = NDArray[np.float64]
 
 FORMS = ("penalised", "epsilon")
 # The program has no unit and its two terms grow alike with the number of nodes, so that a
@@ -155,12 +150,12 @@ class SpectralTemplates(GraphMethod):
         w[among] = solution.w
         return replace(solution, w=w)
 
-    def _varying(self, signals: Array) -> NDArray[np.bool_]:
+    def _varying(self, signals: Array) -> Mask:
         """Which nodes (N,) say something of the covariance; the others are warned of."""
         n, m = signals.shape
         if self.eigenvectors is not None or m < 2:
             return np.ones(n, dtype=bool)
-        varying: NDArray[np.bool_] = np.ptp(signals, axis=1) > STILL * np.abs(signals).max(axis=1)
+        varying: Mask = np.ptp(signals, axis=1) > STILL * np.abs(signals).max(axis=1)
         count = n - int(varying.sum())
         if count == 0 or count == n:  # of the latter the error tells more
             return np.ones(n, dtype=bool)
@@ -214,7 +209,7 @@ class _Search:
         templates: Templates,
         signals: Array,
         candidates: CandidateEdges,
-        varying: NDArray[np.bool_],
+        varying: Mask,
         monitor: Monitor | None,
     ) -> None:
         self.templates, self.candidates, self.monitor = templates, candidates, monitor
@@ -232,10 +227,10 @@ class _Search:
         }
         self.done, self.planned = 0, 1
 
-    def _start(self, init: Any, signals: Array, varying: NDArray[np.bool_]) -> Array | None:
+    def _start(self, init: Any, signals: Array, varying: Mask) -> Array | None:
         if init is not None:
             return _weights_of(init, self.candidates, varying)
-        z = squared_distances(signals, self.candidates)
+        z = self.candidates.squared_distances(signals)
         if not self.known or not z.any():
             return None
         program = self.templates.program(self.candidates, 0.5 * self.candidates.n_nodes)
@@ -273,9 +268,7 @@ class _Search:
         return solution
 
 
-def _restricted(
-    whole: CandidateEdges, varying: NDArray[np.bool_]
-) -> tuple[CandidateEdges, NDArray[np.bool_]]:
+def _restricted(whole: CandidateEdges, varying: Mask) -> tuple[CandidateEdges, Mask]:
     """The candidates between nodes that vary, these numbered anew, and which of all they are."""
     among = varying[whole.i] & varying[whole.j]
     if not among.any():
@@ -287,7 +280,7 @@ def _restricted(
     return CandidateEdges(int(varying.sum()), i, j), among
 
 
-def _embedded(V: Array, varying: NDArray[np.bool_]) -> Array:
+def _embedded(V: Array, varying: Mask) -> Array:
     """Eigenvectors on all nodes: those that do not vary are one each, and come last."""
     n, k = varying.size, len(V)
     whole = np.zeros((n, n))
@@ -296,7 +289,7 @@ def _embedded(V: Array, varying: NDArray[np.bool_]) -> Array:
     return whole
 
 
-def _weights_of(init: Any, candidates: CandidateEdges, varying: NDArray[np.bool_]) -> Array:
+def _weights_of(init: Any, candidates: CandidateEdges, varying: Mask) -> Array:
     if not isinstance(init, Graph) or init.n_nodes != varying.size:
         raise ValueError(f"init must be a Graph on the {varying.size} nodes of X.")
     W = init.adjacency()[varying][:, varying]

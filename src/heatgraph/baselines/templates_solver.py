@@ -6,9 +6,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 
+from heatgraph.arrays import Array, Ints, Mask
 from heatgraph.baselines.semismooth_newton import (
     check_positive,
     check_signals,
@@ -19,20 +20,13 @@ from heatgraph.graph.candidates import CandidateEdges
 from heatgraph.solvers.result import Status
 from heatgraph.solvers.simplex_qp import SimplexPoint, SimplexQP
 
-__all__ = [
-    "Templates",
-    "TemplatesSolution",
-    "learn_templates",
-    "learn_templates_within",
-    "smallest_residual",
-]
-
-Array = NDArray[np.float64]
-
 GAP = 1e-12  # eigenvalues nearer than this, relative to the largest, are one: see `blocks`
 EPS_TOL = 1e-9  # relative precision at which the residual meets eps
-MAX_BISECTIONS = 100
+ORTHONORMAL = 1e-8  # largest entry by which V^T V may differ from the identity
+MAX_BISECTIONS = 100  # of the penalty; a few are enough where the face is found
+# The smallest penalty that is tried, and the one from which on none is taken to reach eps.
 TINIEST_PENALTY, LARGEST_PENALTY = 1e-12, 1e10
+NO_PENALTY_BETWEEN = 1e-14  # relative distance of two penalties that rounding no longer parts
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +40,7 @@ class Templates:
     """
 
     V: Array
-    blocks: NDArray[np.intp]
+    blocks: Ints
 
     @classmethod
     def from_signals(cls, X: ArrayLike) -> Templates:
@@ -59,46 +53,33 @@ class Templates:
         V, s, _ = np.linalg.svd(X, full_matrices=True)
         values = np.zeros(X.shape[0])
         values[: s.size] = s
-        return cls._grouped(V, values, "X")
-
-    @classmethod
-    def from_covariance(cls, C: ArrayLike) -> Templates:
-        """The eigenvectors of a symmetric matrix, a covariance or a function of the Laplacian."""
-        C = check_signals(C, "C")
-        if C.shape[0] != C.shape[1] or not np.allclose(C, C.T, rtol=1e-8, atol=0.0):
-            raise ValueError(f"C must be a symmetric matrix, got shape {C.shape}; use (C + C.T)/2")
-        values, V = np.linalg.eigh(C)
-        return cls._grouped(V, values, "C")
+        gaps = np.abs(np.diff(values))
+        blocks = np.concatenate([[0], np.cumsum(gaps > GAP * np.abs(values).max())])
+        if blocks[-1] == 0:
+            raise ValueError(
+                "X has a covariance with all eigenvalues equal, of which every vector is an "
+                "eigenvector: it says nothing of a graph; give signals that diffused on one"
+            )
+        return cls(frozen(V), blocks.astype(np.intp))
 
     @classmethod
     def from_eigenvectors(cls, V: ArrayLike) -> Templates:
         """Known eigenvectors, one per column, each its own eigenspace."""
         V = check_signals(V, "V")
         n = V.shape[0]
-        if V.shape != (n, n) or np.abs(V.T @ V - np.eye(n)).max() > 1e-8:
+        if V.shape != (n, n) or np.abs(V.T @ V - np.eye(n)).max() > ORTHONORMAL:
             raise ValueError(
                 f"V must be square with orthonormal columns, got shape {V.shape}; complete it to "
-                "a basis, or pass the covariance to from_covariance"
+                "a basis"
             )
         return cls(frozen(V), np.arange(n))
-
-    @classmethod
-    def _grouped(cls, V: Array, values: Array, name: str) -> Templates:
-        gaps = np.abs(np.diff(values))
-        blocks = np.concatenate([[0], np.cumsum(gaps > GAP * np.abs(values).max())])
-        if blocks[-1] == 0:
-            raise ValueError(
-                f"{name} has a covariance with all eigenvalues equal, of which every vector is an "
-                "eigenvector: it says nothing of a graph; give signals that diffused on one"
-            )
-        return cls(frozen(V), blocks.astype(np.intp))
 
     @property
     def n_nodes(self) -> int:
         return int(self.V.shape[0])
 
     @cached_property
-    def _outside(self) -> NDArray[np.bool_]:
+    def _outside(self) -> Mask:
         return np.not_equal.outer(self.blocks, self.blocks)
 
     def residual(self, L: Array) -> float:
@@ -345,7 +326,7 @@ class _Search:
             if met or low[0] >= LARGEST_PENALTY:  # or no penalty, however large, reaches eps
                 status = point.status
                 break
-            if high[0] - low[0] <= 1e-14 * low[0]:
+            if high[0] - low[0] <= NO_PENALTY_BETWEEN * low[0]:
                 low, status = (low[0], self._between(low[1], high[1], eps)), point.status
                 break
             penalty = self._propose(point, penalty, reached, eps, (low[0], high[0]))

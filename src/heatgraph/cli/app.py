@@ -11,8 +11,6 @@ from typer.core import TyperGroup
 
 from heatgraph.cli import INTERRUPTED
 
-__all__ = ["app"]
-
 # A command is imported when it is called: the numerical libraries take seconds, which neither
 # --help nor --version should cost.  The help of each is the first line of its docstring.
 COMMANDS = {

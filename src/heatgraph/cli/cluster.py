@@ -15,8 +15,6 @@ from heatgraph.cli.tables import label_column
 from heatgraph.distributed.from_dask import local_cluster
 from heatgraph.distributed.parquet import ParquetSignals, read_parquet
 
-__all__ = ["ClusterTable", "asks_for_cluster", "cluster", "need_dask", "read_parts"]
-
 PARQUET = (".parquet", ".pq")
 FIRST_ROWS = 1000  # that are looked at to tell whether the first column labels the signals
 SHARE = 0.25  # of the memory: a larger Parquet file is not read as a whole

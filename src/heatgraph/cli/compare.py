@@ -23,9 +23,7 @@ from heatgraph.comparison.methods import METHODS, chosen_methods
 from heatgraph.estimators.validation import check_number
 from heatgraph.graph import Graph
 from heatgraph.kernels.spectral import kernel_of
-from heatgraph.report.node_positions import place
-
-__all__ = ["compare"]
+from heatgraph.report.page_data import place
 
 FOLDS = 3  # unless given
 HEAT = ("HeatCovariance", "LearnHeat")  # the methods that have a kernel

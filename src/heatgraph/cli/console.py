@@ -20,8 +20,6 @@ from heatgraph.cli.options import option_of
 from heatgraph.errors import ParameterError
 from heatgraph.files import to_json
 
-__all__ = ["Output", "columns", "counted"]
-
 ERROR, INTERRUPTED = 2, 130
 ERRORS = (ValueError, OSError, ImportError, MemoryError)  # that the user can mend
 

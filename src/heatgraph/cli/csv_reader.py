@@ -1,4 +1,4 @@
-"""The cells of a file of text, and the numbers that they stand for."""
+"""Tables in text files: how they are written, and what is in them."""
 
 from __future__ import annotations
 
@@ -8,23 +8,108 @@ import io
 import re
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import numpy as np
-from numpy.typing import NDArray
+import pandas as pd
 
-__all__ = [
-    "DELIMITERS",
-    "SAVE_AS_UTF8",
-    "Cells",
-    "NumberFormat",
-    "guess_format",
-    "is_number",
-    "read_cells",
-    "to_numbers",
-]
+from heatgraph.arrays import Array
+from heatgraph.files import write_atomically
+
+TEXT = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz")
+PARQUET = (".parquet", ".pq")
+NPY = ".npy"
+
+
+def kind_of(path: Path) -> str:
+    """The suffix that says what a file holds, such as .csv or .csv.gz."""
+    suffix = path.suffix.lower()
+    return Path(path.stem).suffix.lower() + suffix if suffix == ".gz" else suffix
+
+
+def check_output(path: Path, force: bool) -> None:
+    """Refuse a path that no table can be written to, before there is one."""
+    if path.is_dir():
+        raise IsADirectoryError(f"--output must name a file, and {path} is a folder")
+    if kind_of(path) not in (*TEXT, *PARQUET, NPY):
+        raise ValueError(
+            f"--output: a table is written as {', '.join((*TEXT[:4], PARQUET[0], NPY))}, not as "
+            f"{kind_of(path) or 'no suffix'}, got {path}"
+        )
+    if path.exists() and not force:
+        raise FileExistsError(f"{path} is there already; --force replaces it")
+
+
+@dataclass(frozen=True, eq=False)
+class Origin:
+    """What a file has beside the values of its signals.
+
+    ``names`` are those of its columns of values.  ``beside`` are the columns that label its rows:
+    the place, the name and the cells of each; ``index`` is the index of a data frame.
+    """
+
+    names: tuple[str, ...] | None = None
+    index: Any = None
+    beside: tuple[tuple[int, str | None, Any], ...] = ()
+    transposed: bool = False
+    delimiter: str = ","
+    decimal: str = "."
+
+    def with_rows(self, rows: list[int]) -> Origin:
+        """The same with some of its rows."""
+        beside = tuple((at, name, pd.Series(cells).iloc[rows]) for at, name, cells in self.beside)
+        index = None if self.index is None else self.index[rows]
+        return replace(self, beside=beside, index=index)
+
+    def write(self, path: Path, signals: Array) -> None:
+        """Write a table of this shape, with other values (n_signals, n_nodes)."""
+        values = signals.T if self.transposed else signals
+        kind = kind_of(path)
+        if kind in TEXT:
+            content = self._text(values, kind).encode()
+            content = gzip.compress(content, mtime=0) if kind.endswith(".gz") else content
+        else:
+            buffer = io.BytesIO()
+            if kind == NPY:
+                np.save(buffer, np.ascontiguousarray(values))
+            else:
+                self._parquet(path, values, buffer)
+            content = buffer.getvalue()
+        with write_atomically(path) as file:
+            file.write(content)
+
+    def _text(self, values: Array, kind: str) -> str:
+        delimiter = self.delimiter if self.delimiter in ",;" else ","
+        if delimiter == self.decimal:
+            delimiter = ";"
+        text: str = self._frame(values).to_csv(
+            sep="\t" if kind.startswith(".tsv") else delimiter,
+            decimal=self.decimal,
+            header=self.names is not None,
+            index=self.index is not None,
+        )
+        return text
+
+    def _parquet(self, path: Path, values: Array, buffer: io.BytesIO) -> None:
+        try:
+            self._frame(values).to_parquet(buffer)
+        except ImportError as error:
+            raise ImportError(
+                f"{path}: Parquet is written by pyarrow, which is not installed; "
+                'install it with pip install "heatgraph[parquet]"'
+            ) from error
+
+    def _frame(self, values: Array) -> pd.DataFrame:
+        # Nodes without names are counted from 0, as everywhere else.
+        names = self.names or tuple(map(str, range(values.shape[1])))
+        frame = pd.DataFrame(values, columns=list(names))
+        for at, name, cells in self.beside:
+            title = ("node" if self.transposed else "signal") if name is None else name
+            frame.insert(at, title, pd.Series(cells).to_numpy(), allow_duplicates=True)
+        return frame if self.index is None else frame.set_axis(self.index, axis=0)
+
 
 DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs"}
 # What a file of gzip may unpack to: so many bytes, and so many times its own.
@@ -143,9 +228,7 @@ def is_number(text: str, written: NumberFormat) -> bool:
     return True
 
 
-def to_numbers(
-    cells: Sequence[str], written: NumberFormat
-) -> tuple[NDArray[np.float64], list[int]]:
+def to_numbers(cells: Sequence[str], written: NumberFormat) -> tuple[Array, list[int]]:
     """The numbers of a column, NaN where there is none, and the places of cells that are text."""
     values, text = np.full(len(cells), np.nan), []
     for k, cell in enumerate(cells):

@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 import typer
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
+from heatgraph.arrays import Array
 from heatgraph.cli.console import INTERRUPTED, Output, columns
 from heatgraph.cli.learn import fit, human, summary_of
 from heatgraph.cli.options import ForceFlag, with_shared_options
@@ -35,8 +35,6 @@ from heatgraph.graph import Graph
 from heatgraph.metrics import edge_scores
 from heatgraph.plotting import plot_laplacians, plot_sources
 from heatgraph.solvers.result import Status
-
-__all__ = ["demo"]
 
 TOWNS = [
     "Ashby",
@@ -75,8 +73,8 @@ class Example:
 
     graph: Graph
     signals: SignalTable
-    new_signals: NDArray[np.float64]
-    new_sources: NDArray[np.float64]
+    new_signals: Array
+    new_sources: Array
 
 
 @with_shared_options
@@ -144,7 +142,7 @@ def write_tables(folder: Path, example: Example) -> None:
 
 
 def write_pictures(
-    folder: Path, example: Example, model: LearnHeat, sources: NDArray[np.float64], out: Output
+    folder: Path, example: Example, model: LearnHeat, sources: Array, out: Output
 ) -> None:
     """The learned graph beside the true one, and the sources that were found."""
     figure = Figure(figsize=(8.6, 4.9), layout="constrained")
@@ -161,7 +159,7 @@ def write_pictures(
     )
 
 
-def located(example: Example, sources: NDArray[np.float64]) -> dict[str, Any]:
+def located(example: Example, sources: Array) -> dict[str, Any]:
     """The towns that the heat of the new signals came from, true and found."""
     true, found = list(map(_towns, example.new_sources)), list(map(_towns, sources))
     hits = sum(len(set(a) & set(b)) for a, b in zip(true, found, strict=True))
@@ -173,7 +171,7 @@ def located(example: Example, sources: NDArray[np.float64]) -> dict[str, Any]:
     }
 
 
-def _towns(sources: NDArray[np.float64]) -> list[str]:
+def _towns(sources: Array) -> list[str]:
     """The nodes with most heat over all scales, strongest first."""
     heat = np.abs(sources).sum(axis=0)
     return [TOWNS[k] for k in np.argsort(-heat, kind="stable")[:N_SOURCES] if heat[k] > 0]

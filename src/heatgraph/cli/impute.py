@@ -7,18 +7,14 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
-from numpy.typing import NDArray
 
+from heatgraph.arrays import Array, Mask
 from heatgraph.cli.console import Output, counted
+from heatgraph.cli.csv_reader import check_output
 from heatgraph.cli.options import ForceFlag, ModelFile, TableOptions, with_shared_options
 from heatgraph.cli.result_folder import parents_made
 from heatgraph.cli.sources import HeatModel, heat_model, signals_for
-from heatgraph.cli.table_format import check_output
 from heatgraph.estimators import HeatCovariance
-
-__all__ = ["impute"]
-
-Array = NDArray[np.float64]
 
 
 @with_shared_options
@@ -98,7 +94,7 @@ def _check_std(std: Path, output: Path, force: bool, model: HeatModel) -> None:
     check_output(std, force)
 
 
-def _impute(model: HeatModel, frame: Any, seen: NDArray[np.bool_]) -> tuple[Array, Array]:
+def _impute(model: HeatModel, frame: Any, seen: Mask) -> tuple[Array, Array]:
     """The signals with their gaps filled, and standard deviations where the model has them."""
     filled, spread = np.full((2, *frame.shape), np.nan)
     if isinstance(model, HeatCovariance):

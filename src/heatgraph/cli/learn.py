@@ -13,11 +13,10 @@ import numpy as np
 import pandas as pd
 import typer
 from joblib import effective_n_jobs
-from numpy.typing import NDArray
 
+from heatgraph.arrays import Array
 from heatgraph.cli.cluster import ClusterTable, asks_for_cluster, cluster, need_dask, read_parts
 from heatgraph.cli.console import INTERRUPTED, Output, counted
-from heatgraph.cli.gaps import CONSTANT
 from heatgraph.cli.options import (
     Coordinates,
     FitOptions,
@@ -37,6 +36,7 @@ from heatgraph.cli.result_folder import (
     write_page,
     write_summary,
 )
+from heatgraph.cli.table_layout import CONSTANT
 from heatgraph.cli.tables import SignalTable, read_pairs, read_signals
 from heatgraph.cli.task import (
     METHODS,
@@ -54,10 +54,8 @@ from heatgraph.cli.task import (
 from heatgraph.estimators import HeatCovariance, LearnHeat, ModelComparison
 from heatgraph.estimators.choosing_model import MODELS
 from heatgraph.graph import Graph
-from heatgraph.report.node_positions import place
+from heatgraph.report.page_data import place
 from heatgraph.solvers.result import Status
-
-__all__ = ["fit", "learn", "summary_of"]
 
 PARAMETERS = ("alpha", "beta", "shrinkage", "penalty", "eps")  # that a fit may have chosen
 SHARES = ("missed", "standard_error")
@@ -429,9 +427,7 @@ def where(output: Path, table: SignalTable | ClusterTable) -> list[str]:
     return [*lines, *address_of(output)]
 
 
-def _checked_places(
-    places: pd.DataFrame | None, table: SignalTable | ClusterTable
-) -> NDArray[np.float64] | None:
+def _checked_places(places: pd.DataFrame | None, table: SignalTable | ClusterTable) -> Array | None:
     """The coordinates of the nodes in their order, or None where none are known."""
     if places is None:
         return None

@@ -13,16 +13,6 @@ import typer
 
 from heatgraph.kernels.spectral import KERNELS
 
-__all__ = [
-    "Coordinates",
-    "FitOptions",
-    "ForceFlag",
-    "ModelFile",
-    "TableOptions",
-    "option_of",
-    "with_shared_options",
-]
-
 # Where an option is not called like the parameter that it sets.
 OPTIONS = {
     "X": "the table",

@@ -22,8 +22,6 @@ from heatgraph.cli.sources import signals_for
 from heatgraph.report import write_report
 from heatgraph.storage import load_model
 
-__all__ = ["report"]
-
 
 @with_shared_options
 def report(

@@ -36,8 +36,6 @@ from heatgraph.experiments.base import Report, silent
 from heatgraph.experiments.writing import REHEARSAL, collect_pages, same_request
 from heatgraph.files import write_atomically
 
-__all__ = ["reproduce"]
-
 CELLS = ".cells"
 
 

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
+from heatgraph.arrays import Array
 from heatgraph.cli.cluster import ClusterTable
 from heatgraph.cli.console import Output, columns
 from heatgraph.cli.tables import SignalTable
@@ -31,18 +31,6 @@ from heatgraph.plotting import (
 from heatgraph.plotting.curves import n_chosen
 from heatgraph.report import write_report
 from heatgraph.storage import save_model
-
-__all__ = [
-    "address_of",
-    "model_path",
-    "page_written",
-    "parents_made",
-    "result_folder",
-    "source_rows",
-    "write_fit",
-    "write_sources",
-    "write_summary",
-]
 
 MODEL, REPORT = "model.npz", "report.html"
 # Everything that a command may write: what --force may do away with.
@@ -108,7 +96,7 @@ def write_fit(
     model: Any,
     table: SignalTable | ClusterTable,
     out: Output,
-    coordinates: NDArray[np.float64] | None = None,
+    coordinates: Array | None = None,
 ) -> None:
     """The model, the graph for other tools, the sources and the pictures.
 
@@ -216,7 +204,7 @@ def draw(path: Path, size: tuple[float, float], plot: Callable[[Any], object], o
 
 
 def source_rows(
-    model: Any, sources: NDArray[np.float64], table: SignalTable, top: int | None = None
+    model: Any, sources: Array, table: SignalTable, top: int | None = None
 ) -> list[SourceRow]:
     """Of which signal, at which node and scale, how strong; the ``top`` strongest of a signal."""
     nodes = labels(model.graph_)

@@ -10,6 +10,7 @@ import numpy as np
 import typer
 
 from heatgraph.cli.console import Output, columns, counted
+from heatgraph.cli.csv_reader import NPY, PARQUET, TEXT, kind_of
 from heatgraph.cli.options import ForceFlag, ModelFile, TableOptions, with_shared_options
 from heatgraph.cli.result_folder import (
     draw,
@@ -21,14 +22,11 @@ from heatgraph.cli.result_folder import (
     write_sources,
     write_summary,
 )
-from heatgraph.cli.table_format import NPY, PARQUET, TEXT, kind_of
 from heatgraph.cli.tables import SignalTable, read_signals
 from heatgraph.cli.task import model_of
 from heatgraph.estimators import HeatCovariance, LearnHeat, SourceCodes
 from heatgraph.plotting import plot_sources
 from heatgraph.storage import load_model
-
-__all__ = ["sources"]
 
 HeatModel = LearnHeat | HeatCovariance
 

@@ -1,4 +1,4 @@
-"""Which columns of a table label its signals, and which way round it is.
+"""Which columns of a table label its signals, which way round it is, and which values are gaps.
 
 What is decided here is told to the user.  Where a table can be read in two ways that lead to
 different graphs, a ValueError asks, and names the option that answers.
@@ -8,14 +8,67 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
-__all__ = ["LABEL_NAME", "Columns", "Layout", "ask_about_clocks", "coordinate_pair", "layout_of"]
+from heatgraph.arrays import Array
+
+# Values that data loggers and archives write where nothing was measured.
+GAP_VALUES = (-999.0, -999.9, -999.99, -9999.0, -9999.9, -99999.0, -99.9, -99.99, 9999.0, 99999.0)
+
+
+def gaps_marked(values: Array, given: Sequence[str] | None) -> tuple[Array, list[str]]:
+    """The values with NaN for those that stand for a gap, and what to tell of it.
+
+    Those that the user names stand for one.  Otherwise the usual ones do where they lie further
+    from all other values than these lie from each other.
+    """
+    if given is not None:
+        gaps = [] if tuple(given) == ("none",) else [_number(text) for text in given]
+    else:
+        gaps = [gap for gap in GAP_VALUES if (values == gap).any()]
+        others = values[~np.isin(values, gaps) & ~np.isnan(values)]
+        low, high = (others.min(), others.max()) if others.size else (0.0, 0.0)
+        gaps = [gap for gap in gaps if max(low - gap, gap - high) > high - low]
+    marked, notes = values, []
+    for gap in gaps:
+        n = int((values == gap).sum())
+        if n:
+            marked = np.where(values == gap, np.nan, marked)
+            times = "1 value" if n == 1 else f"{n} values"
+            more = "" if given is not None else " (--missing none would read them as numbers)"
+            notes.append(f"{times} of {gap:g} {'stands' if n == 1 else 'stand'} for gaps{more}")
+    return marked, notes
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError(f"--missing must be a number or none, got {text!r}") from None
+
+
+CONSTANT = "never changes"
+
+
+def constant_columns(values: Array, shown: Callable[[int], str]) -> list[str]:
+    """A warning of columns that have one value only, in several signals."""
+    filled = ~np.isnan(values)
+    low = np.where(filled, values, np.inf).min(axis=0, initial=np.inf)
+    high = np.where(filled, values, -np.inf).max(axis=0, initial=-np.inf)
+    constant = np.flatnonzero((low == high) & (filled.sum(axis=0) > 1))
+    if not 0 < constant.size < values.shape[1]:  # that nothing varies is an error of the fit
+        return []
+    k = int(constant[0])
+    more = f", and {constant.size - 1} more," if constant.size > 1 else ""
+    return [
+        f"the {shown(k)}{more} {CONSTANT} (it is {low[k]:g}): nothing tells what such a node is "
+        "connected to; leave it out if its sensor was stuck"
+    ]
+
 
 LABEL_NAME = re.compile(
     r"id|ids|index|idx|time|times|timestamp|date|datetime|year|quarter|month|week|day|hour|minute"
@@ -50,7 +103,7 @@ class Columns:
 
     names: tuple[str, ...] | None
     text: Sequence[Sequence[str]]
-    values: Sequence[NDArray[np.float64]]
+    values: Sequence[Array]
     text_at: Sequence[Sequence[int]]
     first_is_index: bool = False
 
@@ -139,7 +192,7 @@ def _are_dates(cells: Sequence[str]) -> bool:
     return bool(pd.to_datetime(pd.Series(cells), errors="coerce", format="ISO8601").notna().all())
 
 
-def _counts(numbers: NDArray[np.float64]) -> bool:
+def _counts(numbers: Array) -> bool:
     """Whole numbers, or numbers in order: what ids and times are."""
     if not np.isfinite(numbers).all():
         return False
@@ -191,8 +244,8 @@ def _ask_about_rows(path: object, columns: Columns, layout: Layout) -> None:
     named = NODE_LABEL.fullmatch(columns.names[texts[0]]) is not None
     if times or named or layout.coordinates is not None:
         raise ValueError(
-            f"{path}: are its rows nodes ({_some(cells)}) and its columns signals "
-            f"({_some(across)})? If so, say --transpose; if its rows are signals, --no-transpose."
+            f"{path}: are its rows nodes ({some_of(cells)}) and its columns signals "
+            f"({some_of(across)})? If so, say --transpose; if its rows are signals, --no-transpose."
         )
 
 
@@ -247,6 +300,7 @@ def _question(path: object, columns: Columns, k: int, what: str) -> ValueError:
     )
 
 
-def _some(names: Sequence[str], at_most: int = 3) -> str:
+def some_of(names: Sequence[str], at_most: int = 3) -> str:
+    """The first names, for a message."""
     text = ", ".join(map(repr, names[:at_most]))
     return text if len(names) <= at_most else f"{text}, ..."

@@ -12,35 +12,37 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from heatgraph.arrays import Array
 from heatgraph.cli.console import counted
 from heatgraph.cli.csv_reader import (
     DELIMITERS,
+    TEXT,
     UNPACKED_AT_LEAST,
     UNPACKED_TIMES,
     NumberFormat,
+    Origin,
     guess_format,
     is_number,
+    kind_of,
     read_cells,
     to_numbers,
 )
-from heatgraph.cli.gaps import constant_columns, gaps_marked
 from heatgraph.cli.options import TableOptions
-from heatgraph.cli.table_format import TEXT, Origin, kind_of
 from heatgraph.cli.table_layout import (
     LABEL_NAME,
     Columns,
     Layout,
     ask_about_clocks,
+    constant_columns,
     coordinate_pair,
+    gaps_marked,
     layout_of,
+    some_of,
 )
 from heatgraph.estimators.time_series import TimeSeries, with_past
 from heatgraph.files import read_array
 from heatgraph.graph.storage import NOT_XML
-
-__all__ = ["SignalTable", "TableOptions", "label_column", "read_pairs", "read_signals"]
 
 # What reading a damaged Parquet file ends in, besides the errors of pyarrow.
 DAMAGED = (ValueError, OSError, TypeError, LookupError, AttributeError)
@@ -57,7 +59,7 @@ class SignalTable:
     belong together; ``series`` if the values of earlier signals are beside the present ones.
     """
 
-    values: NDArray[np.float64]
+    values: Array
     names: tuple[str, ...] | None
     labels: tuple[str, ...] | None
     notes: tuple[str, ...]
@@ -69,7 +71,7 @@ class SignalTable:
     series: TimeSeries | None = None
 
     @property
-    def frame(self) -> pd.DataFrame | NDArray[np.float64]:
+    def frame(self) -> pd.DataFrame | Array:
         """What an estimator takes: a data frame if the nodes have names."""
         if self.names is None:
             return self.values
@@ -107,7 +109,7 @@ class SignalTable:
             series=series,
         )
 
-    def give_back(self, path: Path, values: NDArray[np.float64]) -> None:
+    def give_back(self, path: Path, values: Array) -> None:
         """Write other values of these signals (n_signals, n_nodes) as the table they came from."""
         back = np.array(values)
         if self.order is not None:
@@ -308,7 +310,7 @@ def _column(path: Path, columns: Columns, name: str, option: str) -> int:
     if names is None or name not in names:
         raise ValueError(
             f"{path} has no column {name!r} for {option}; "
-            + ("its columns have no names" if names is None else f"it has {_some(names)}")
+            + ("its columns have no names" if names is None else f"it has {some_of(names, 8)}")
         )
     return names.index(name)
 
@@ -355,9 +357,7 @@ def _without_coordinates(table: SignalTable) -> SignalTable:
     )
 
 
-def _places(
-    nodes: Sequence[str], axes: Sequence[str], across: Sequence[NDArray[np.float64]]
-) -> pd.DataFrame:
+def _places(nodes: Sequence[str], axes: Sequence[str], across: Sequence[Array]) -> pd.DataFrame:
     """The coordinates of the nodes, as ``--coordinates`` would have them."""
     x, y = ("x", "y") if axes[0].lower() == "easting" else ("longitude", "latitude")
     return pd.DataFrame({"node": nodes, x: across[0], y: across[1]}, index=list(nodes))
@@ -453,7 +453,7 @@ def _check(path: Path, table: SignalTable, options: TableOptions) -> SignalTable
     return replace(table, values=values, notes=tuple(notes), warnings=tuple(warnings))
 
 
-def _few_signals(values: NDArray[np.float64], options: TableOptions) -> list[str]:
+def _few_signals(values: Array, options: TableOptions) -> list[str]:
     n_signals, n_nodes = values.shape
     if options.transpose is not None or n_signals >= n_nodes:
         return []
@@ -471,11 +471,6 @@ def _check_distinct(path: Path, names: Sequence[str]) -> None:
             f"{path}: more than one column has the name {repeated[0]!r}{more}; every node needs a "
             "name of its own"
         )
-
-
-def _some(names: Sequence[str], at_most: int = 8) -> str:
-    text = ", ".join(map(repr, names[:at_most]))
-    return text if len(names) <= at_most else f"{text}, ..."
 
 
 def read_pairs(path: Path, names: Sequence[str]) -> list[tuple[str, str]]:

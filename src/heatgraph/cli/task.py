@@ -19,21 +19,7 @@ from heatgraph.baselines import (
 from heatgraph.cli.options import option_of
 from heatgraph.estimators import HeatCovariance, LearnHeat
 from heatgraph.estimators.choosing_model import MODELS, SHARED, choose_model, stage_files
-from heatgraph.estimators.comparison import ESTIMATOR_OF
-
-__all__ = [
-    "METHODS",
-    "TAKE_GAPS",
-    "Task",
-    "asked",
-    "method_of",
-    "model_of",
-    "number_or_auto",
-    "number_or_text",
-    "read_edges",
-    "read_n_scales",
-    "read_scales",
-]
+from heatgraph.estimators.hidden import ESTIMATOR_OF
 
 METHODS: dict[str, tuple[type[Any], ...]] = {
     "heat": (LearnHeat, HeatCovariance),

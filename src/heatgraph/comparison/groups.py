@@ -9,19 +9,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from joblib import Parallel, delayed
-from numpy.typing import NDArray
 from scipy.stats import false_discovery_control
 from sklearn.base import clone
 
+from heatgraph.arrays import Array, Ints
 from heatgraph.baselines import GeneralizedLaplacian
 from heatgraph.estimators.hidden import node_means
 from heatgraph.estimators.validation import Names, check_choice, check_number, node_names
 from heatgraph.graph import CandidateEdges, Graph
 from heatgraph.graph.convert import labels
-
-__all__ = ["Difference", "difference"]
-
-Array = NDArray[np.float64]
 
 CORRECTIONS = ("largest", "fdr", "none")
 FEWEST = 4  # units of a group: fewer cannot be exchanged in enough ways
@@ -183,15 +179,13 @@ def _units(name: str, X: Any, block: int) -> list[Array]:
     return units
 
 
-def _fitted(model: Any, units: list[Array], which: NDArray[np.intp]) -> Any:
+def _fitted(model: Any, units: list[Array], which: Ints) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a permutation that finds no edge is no news
         return clone(model).fit(np.concatenate([units[k] for k in which]))
 
 
-def _weights(
-    model: Any, units: list[Array], order: NDArray[np.intp], n_first: int
-) -> tuple[Array, Array]:
+def _weights(model: Any, units: list[Array], order: Ints, n_first: int) -> tuple[Array, Array]:
     """The weights of all pairs, of the first units in an order and of the others."""
     n_nodes = units[0].shape[1]
     i, j = np.triu_indices(n_nodes, 1)

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.impute import KNNImputer
 
+from heatgraph.arrays import Array
 from heatgraph.baselines import (
     DiffusionPolytope,
     GeneralizedLaplacian,
@@ -22,11 +22,7 @@ from heatgraph.baselines import (
 )
 from heatgraph.errors import ParameterError
 from heatgraph.estimators import HeatCovariance, LearnHeat
-from heatgraph.estimators.no_graph import NodeMeans, ShrunkCovariance
-
-__all__ = ["GRAPH_ONLY", "METHODS", "NO_GRAPH", "NodeMeans", "chosen_methods"]
-
-Array = NDArray[np.float64]
+from heatgraph.estimators.hidden import NodeMeans, ShrunkCovariance
 
 
 class NearestSignals(NodeMeans):

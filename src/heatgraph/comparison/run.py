@@ -12,15 +12,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from joblib import Parallel, delayed
-from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from sklearn.base import clone
 
-from heatgraph.comparison.methods import NO_GRAPH, NodeMeans, chosen_methods
+from heatgraph.arrays import Array, Ints, Mask
+from heatgraph.comparison.methods import NO_GRAPH, chosen_methods
 from heatgraph.comparison.table import Comparison, MethodResult, share_missed
 from heatgraph.errors import ParameterError
-from heatgraph.estimators.hidden import hidden_errors, which_hidden
+from heatgraph.estimators.hidden import NodeMeans, hidden_errors, which_hidden
 from heatgraph.estimators.time_series import with_epochs
 from heatgraph.estimators.validation import check_number, check_signals, node_names, unit_of
 from heatgraph.graph import Graph
@@ -28,9 +28,6 @@ from heatgraph.metrics import average_precision, edge_scores
 from heatgraph.selection.folds import make_folds
 from heatgraph.solvers.result import Status
 
-__all__ = ["compare"]
-
-Array = NDArray[np.float64]
 Advance = Callable[[str], None]
 
 
@@ -141,9 +138,9 @@ class _Task:
 
     signals: Any
     X: Array
-    hidden: NDArray[np.bool_]
+    hidden: Mask
     total: Array
-    folds: list[tuple[NDArray[np.intp], NDArray[np.intp]]]
+    folds: list[tuple[Ints, Ints]]
     seed: int
     truth: Graph | None
 
@@ -197,7 +194,7 @@ class _Task:
             return _Judged(MethodResult(name, status=f"failed: {error}"))
         return self._row(name, fits)
 
-    def _part(self, fit: NDArray[np.intp], test: NDArray[np.intp] | None) -> _Part:
+    def _part(self, fit: Ints, test: Ints | None) -> _Part:
         rows = self.signals.iloc if isinstance(self.signals, pd.DataFrame) else self.signals
         held = None if test is None else (self.X[test], self.hidden[test], unit_of(self.X))
         return _Part(rows[fit], held)
@@ -256,7 +253,7 @@ class _Part:
     """Signals to fit, and those held out, with what is hidden of them and a unit."""
 
     signals: Any
-    held_out: tuple[Array, NDArray[np.bool_], float] | None
+    held_out: tuple[Array, Mask, float] | None
 
 
 def _fit(model: Any, part: _Part) -> _Fit:

@@ -11,17 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from heatgraph.arrays import Array
 from heatgraph.files import write_atomically
 from heatgraph.graph import Graph
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["CHANCE", "Comparison", "MethodResult", "share_missed"]
-
-Array = NDArray[np.float64]
 
 # Standard errors by which two methods have to differ: chance does so in one of twenty cases.
 CHANCE = 2.0

@@ -5,10 +5,14 @@ variable ``HEATGRAPH_DATA``, or else downloaded from their publishers and kept.
 """
 
 from heatgraph.datasets.etex import load_etex
-from heatgraph.datasets.geography import country_outlines, great_circle_km, neighbour_graph
+from heatgraph.datasets.geography import (
+    PlacedSignals,
+    country_outlines,
+    great_circle_km,
+    neighbour_graph,
+)
 from heatgraph.datasets.molene import load_molene
 from heatgraph.datasets.new_york import load_uber, load_yellow_cab
-from heatgraph.datasets.placed_signals import PlacedSignals
 from heatgraph.datasets.synthetic import make_graph, make_heat_signals
 
 __all__ = [

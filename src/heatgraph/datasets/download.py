@@ -11,8 +11,6 @@ import requests
 from heatgraph.datasets.fetch import HOME_VARIABLE, PublicFile
 from heatgraph.files import write_atomically
 
-__all__ = ["cached"]
-
 TIMEOUT = 30.0  # seconds without a byte
 
 

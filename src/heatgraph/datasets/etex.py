@@ -7,9 +7,7 @@ from pathlib import Path
 import pandas as pd
 
 from heatgraph.datasets.fetch import PathLike, PublicFile, find_file, named_home
-from heatgraph.datasets.placed_signals import PlacedSignals, check_choice, first_form, read_table
-
-__all__ = ["MEASURED", "load_etex"]
+from heatgraph.datasets.geography import PlacedSignals, check_choice, first_form, read_table
 
 # NOAA's server answers programs with an empty page at times; a browser gets the file.
 MEASURED = PublicFile(

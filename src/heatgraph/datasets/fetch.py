@@ -11,8 +11,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["HOME_VARIABLE", "PublicFile", "find_file", "named_home"]
-
 HOME_VARIABLE = "HEATGRAPH_DATA"
 
 PathLike = str | os.PathLike[str]

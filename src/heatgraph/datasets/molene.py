@@ -8,9 +8,7 @@ from pathlib import Path
 import pandas as pd
 
 from heatgraph.datasets.fetch import PathLike, PublicFile, find_file, named_home
-from heatgraph.datasets.placed_signals import PlacedSignals, check_choice, first_form, read_table
-
-__all__ = ["DEPARTMENTS", "load_molene"]
+from heatgraph.datasets.geography import PlacedSignals, check_choice, first_form, read_table
 
 FIRST, LAST = pd.Timestamp("2014-01-01T00:00"), pd.Timestamp("2014-01-31T23:00")
 KELVIN = 273.15

@@ -10,27 +10,12 @@ from collections.abc import Callable, Iterator
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import minimum_spanning_tree
 from scipy.spatial import Delaunay, KDTree
 
+from heatgraph.arrays import Array, Ints
 from heatgraph.graph import Graph
-
-__all__ = [
-    "barabasi_albert",
-    "check_count",
-    "check_real",
-    "community",
-    "erdos_renyi",
-    "geometric",
-    "grid",
-    "rbf",
-    "ring",
-]
-
-Pairs = NDArray[np.intp]
-Floats = NDArray[np.float64]
 
 
 def rbf(
@@ -195,7 +180,7 @@ def _first_connected(draw: Callable[[], Graph], n_nodes: int, remedy: str) -> Gr
     raise ValueError(f"no connected graph of {n_nodes} nodes in {n_draws} draws; {remedy}")
 
 
-def random_pairs(n_nodes: int, p: float, rng: np.random.Generator) -> Pairs:
+def random_pairs(n_nodes: int, p: float, rng: np.random.Generator) -> Ints:
     """Each of the pairs of ``n_nodes`` independently with probability ``p``, in O(drawn) memory."""
     n_pairs = n_nodes * (n_nodes - 1) // 2
     if p == 0.0 or n_pairs == 0:
@@ -220,7 +205,7 @@ def random_pairs(n_nodes: int, p: float, rng: np.random.Generator) -> Pairs:
     return np.column_stack([i, chosen - starts[i] + i + 1])
 
 
-def _pairs_within(points: Floats, radius: float) -> tuple[Pairs, Floats]:
+def _pairs_within(points: Array, radius: float) -> tuple[Ints, Array]:
     """The pairs of points at most ``radius`` apart, and their distances."""
     pairs = KDTree(points).query_pairs(radius, output_type="ndarray")
     # The order in which the tree finds them is not part of its contract.
@@ -228,12 +213,12 @@ def _pairs_within(points: Floats, radius: float) -> tuple[Pairs, Floats]:
     return pairs, _lengths(points, pairs)
 
 
-def _lengths(points: Floats, pairs: Pairs) -> Floats:
+def _lengths(points: Array, pairs: Ints) -> Array:
     x, y = (points[pairs[:, 0]] - points[pairs[:, 1]]).T
     return np.asarray(np.hypot(x, y))
 
 
-def _spanning_tree(points: Floats) -> tuple[Pairs, Floats]:
+def _spanning_tree(points: Array) -> tuple[Ints, Array]:
     """The Euclidean minimum spanning tree, which lies in the Delaunay triangulation."""
     n = len(points)
     if n < 4:
@@ -248,12 +233,12 @@ def _spanning_tree(points: Floats) -> tuple[Pairs, Floats]:
     return np.column_stack([tree.row, tree.col]), tree.data
 
 
-def _gaussian(lengths: Floats, sigma: float) -> Floats:
+def _gaussian(lengths: Array, sigma: float) -> Array:
     scaled = lengths / sigma
     return np.asarray(np.exp(-0.5 * scaled * scaled))
 
 
-def _edge_weights(weights: str, n_edges: int, rng: np.random.Generator) -> Floats:
+def _edge_weights(weights: str, n_edges: int, rng: np.random.Generator) -> Array:
     return np.ones(n_edges) if weights == "unit" else rng.uniform(0.5, 1.5, n_edges)
 
 

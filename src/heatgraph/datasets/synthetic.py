@@ -7,13 +7,12 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.sparse.linalg import expm_multiply
 
+from heatgraph.arrays import Array
 from heatgraph.datasets import random_graphs
 from heatgraph.graph import Graph
-
-__all__ = ["make_graph", "make_heat_signals"]
 
 KINDS: dict[str, Callable[..., Graph]] = {
     "rbf": random_graphs.rbf,
@@ -122,7 +121,7 @@ def make_heat_signals(
     n_sources: int = 3,
     noise_std: float = 0.0,
     random_state: int | np.random.Generator | None = None,
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+) -> tuple[Array, Array]:
     """Draw signals that diffused on a graph, from a few sources each.
 
     A signal is ``x = sum_s exp(-tau_s L) h_s + noise``: ``n_sources`` distinct atoms, drawn
@@ -179,7 +178,7 @@ def make_heat_signals(
     return X, H
 
 
-def _diffuse(graph: Graph, tau: NDArray[np.float64], H: NDArray[np.float64]) -> NDArray[np.float64]:
+def _diffuse(graph: Graph, tau: Array, H: Array) -> Array:
     """``sum_s exp(-tau_s L) h_s`` of each signal; ``H`` (M, S, N), the result (M, N)."""
     L = graph.laplacian()
     X = np.zeros((H.shape[0], H.shape[2]))

@@ -15,11 +15,10 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
+from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array
-
-__all__ = ["CodeStore", "clear", "forget", "kept", "worker_address"]
 
 # By fit and part, and the number of their step.
 _kept: dict[tuple[str, int], dict[int, Iterable[csr_array]]] = {}
@@ -105,34 +104,29 @@ def _drop(codes: Iterable[csr_array]) -> None:
 
 def local_folder() -> str | None:
     """The folder of the worker, which is removed with it; without a worker the system's."""
-    try:
-        from distributed import get_worker
-
-        return str(get_worker().local_directory)
-    except (ImportError, ValueError):
-        return None
+    worker = _worker()
+    return None if worker is None else str(worker.local_directory)
 
 
 def worker_address() -> str:
     """The address of the worker that this runs on, empty where it is none."""
+    worker = _worker()
+    return "" if worker is None else str(worker.address)
+
+
+def _worker() -> Any:
     try:
         from distributed import get_worker
 
-        return str(get_worker().address)
+        return get_worker()
     except (ImportError, ValueError):
-        return ""
+        return None
 
 
 def kept() -> dict[tuple[str, int], list[int]]:
     """The steps whose codes are here, by fit and part."""
     with _lock:
         return {key: sorted(steps) for key, steps in _kept.items()}
-
-
-def clear() -> None:
-    """Drop all codes, as a worker does that dies."""
-    for fit in {key[0] for key in kept()}:
-        forget(fit)
 
 
 def forget(fit: str) -> None:

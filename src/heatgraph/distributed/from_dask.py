@@ -10,28 +10,14 @@ from operator import add
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from heatgraph.arrays import Array, Ints
 from heatgraph.distributed import worker_tasks
 from heatgraph.distributed.parquet import ParquetRows, ParquetSignals
-from heatgraph.distributed.signal_batches import Chunk, Stream
 from heatgraph.distributed.signals import DaskSignals, Step
 from heatgraph.distributed.trouble import as_rows, causes_told, check_versions, chunk_name
+from heatgraph.distributed.worker_tasks import Chunk, Stream
 from heatgraph.solvers import engine
-
-__all__ = [
-    "SignalSummary",
-    "as_array",
-    "cluster_client",
-    "is_dask",
-    "lazy_sources",
-    "local_cluster",
-    "signals_of",
-    "summarise",
-    "summary_of",
-]
-
-Array = NDArray[np.float64]
 
 # Share of the workers' memory: more signals than that are read again at every step.  The codes are
 # held with the signals, and may take several times as much.
@@ -54,7 +40,7 @@ class SignalSummary:
     top: float
     squares: float
     sums: Array
-    n_observed: NDArray[np.intp]
+    n_observed: Ints
     n_infinite: int
     checksum: int = 0
 
@@ -313,7 +299,7 @@ def _blocks(X: Any) -> list[Any]:
     return list(X.to_delayed(optimize_graph=False).ravel())
 
 
-def lazy_sources(X: Any, unit: float, masked: bool, codes: Step, scale_of: NDArray[np.intp]) -> Any:
+def lazy_sources(X: Any, unit: float, masked: bool, codes: Step, scale_of: Ints) -> Any:
     """The sources (n_signals, n_scales, n_nodes) as a Dask array that is computed when asked for.
 
     It needs no cluster and none of what the fit left on one: every chunk of signals is coded by

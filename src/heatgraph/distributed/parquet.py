@@ -9,11 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-__all__ = ["ParquetRows", "ParquetSignals", "read_parquet"]
-
-Array = NDArray[np.float64]
+from heatgraph.arrays import Array
 
 ROWS_AT_ONCE = 4096  # that are read together, so that a large row group is never held as a whole
 

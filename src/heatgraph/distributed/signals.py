@@ -18,6 +18,7 @@ from weakref import WeakSet
 import numpy as np
 from numpy.typing import NDArray
 
+from heatgraph.arrays import Array, Ints
 from heatgraph.distributed import worker_tasks
 from heatgraph.distributed.trouble import check_versions
 from heatgraph.distributed.worker_tasks import Recipe
@@ -27,10 +28,6 @@ from heatgraph.models.heat import Dictionary, HeatObjective, Signals
 from heatgraph.solvers.engine import Engine, contrasts_of
 from heatgraph.solvers.quasi_newton import Evaluation
 from heatgraph.solvers.signal_model import PLAIN, SignalModel, engine_of
-
-__all__ = ["DaskEngine", "DaskSignals", "Step"]
-
-Array = NDArray[np.float64]
 
 FAN_IN = 8  # sums that are added at a time: neither client nor worker ever holds more of them
 # Steps.  Codes that a worker lost are computed again from the last tangents that led to them; where
@@ -75,7 +72,7 @@ class DaskSignals:
     sizes: tuple[int, ...]
     n_nodes: int
     total_energy: float
-    n_observed: NDArray[np.intp]
+    n_observed: Ints
     homes: list[str]
     counts: Sequence[Any] | None = None
     n_signals: int = 0
@@ -104,7 +101,7 @@ class DaskSignals:
         gram: Array = self.sum_of(worker_tasks.gram_of_part)
         return gram
 
-    def sample(self, which: NDArray[np.intp]) -> Signals:
+    def sample(self, which: Ints) -> Signals:
         """Some signals, by their numbers in ascending order, in memory."""
         begins = np.cumsum([0, *self.sizes])
         tasks = []

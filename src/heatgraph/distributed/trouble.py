@@ -14,17 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = [
-    "TOO_LARGE",
-    "as_rows",
-    "causes_told",
-    "check_versions",
-    "chunk_name",
-    "complete_rows",
-    "compute_sums",
-]
-
-Array = NDArray[np.float64]
+from heatgraph.arrays import Array
 
 TOO_LARGE = "X holds values so large that their squares are not finite; divide X by a constant."
 DIED = "KilledWorker"

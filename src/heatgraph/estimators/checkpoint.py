@@ -30,8 +30,6 @@ from heatgraph.files import read_arrays, write_arrays
 from heatgraph.graph import Graph
 from heatgraph.solvers.driver import NO_CHECKPOINT, Keeper, Record
 
-__all__ = ["Checkpoint", "fingerprint", "kept_in"]
-
 FORMAT = "heatgraph.checkpoint"
 FORMAT_VERSION = 3
 EVERY = 30.0  # seconds between two writes

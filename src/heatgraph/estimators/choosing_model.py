@@ -12,19 +12,24 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from rich.console import Console
 from sklearn.base import clone
 from sklearn.utils import _safe_indexing
 
+from heatgraph.arrays import Array, Mask
 from heatgraph.distributed.from_dask import as_array, is_dask
 from heatgraph.errors import did_you_mean
-from heatgraph.estimators.comparison import ESTIMATOR_OF, ModelComparison
 from heatgraph.estimators.heat_covariance import HeatCovariance
-from heatgraph.estimators.hidden import counts_of, hidden_errors, which_hidden
+from heatgraph.estimators.hidden import (
+    ESTIMATOR_OF,
+    ModelComparison,
+    ShrunkCovariance,
+    counts_of,
+    hidden_errors,
+    which_hidden,
+)
 from heatgraph.estimators.large_covariance import LARGE
 from heatgraph.estimators.learn_heat import LearnHeat
-from heatgraph.estimators.no_graph import ShrunkCovariance
 from heatgraph.estimators.parameters import MANY_NODES
 from heatgraph.estimators.progress import stage
 from heatgraph.estimators.time_series import with_epochs
@@ -38,10 +43,6 @@ from heatgraph.estimators.validation import (
 from heatgraph.selection.folds import Split, make_folds
 from heatgraph.solvers.driver import attempt
 from heatgraph.solvers.result import Status
-
-__all__ = ["MODELS", "SHARED", "choose_model", "estimator_of", "learn", "stage_files"]
-
-Array = NDArray[np.float64]
 
 MODELS: dict[str, type[Any]] = {"gaussian": HeatCovariance, "sparse": LearnHeat}
 # What both models understand; the penalty of one is not that of the other.
@@ -328,7 +329,7 @@ class _HeldOut:
 
     signals: Any
     observations: Array
-    hidden: NDArray[np.bool_]
+    hidden: Mask
     folds: Sequence[Split]
 
     @classmethod

@@ -1,25 +1,62 @@
-"""What the fits of every method leave behind: the graph, before and after the cut."""
+"""What the fits of every method leave behind: the graph before and after the cut, and its page."""
 
 from __future__ import annotations
 
+import os
 import warnings
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
+from heatgraph.arrays import Array
 from heatgraph.errors import ParameterError
 from heatgraph.estimators.validation import Names, check_number
 from heatgraph.graph import CandidateEdges, Graph
 from heatgraph.solvers.result import Monitor, Progress, Status
 
-__all__ = ["CUT", "check_n_edges", "store_graph", "store_weights", "tell", "warn_of_status"]
 
-Array = NDArray[np.float64]
+class ReportMixin:
+    """Gives an estimator :meth:`report`."""
 
-DENSE_NODES = 1000
+    def report(
+        self,
+        path: str | os.PathLike[str],
+        signals: Any = None,
+        *,
+        coordinates: Any = None,
+        title: str = "A learned graph",
+        comparison: Any = None,
+    ) -> None:
+        """Write a page that shows the model: one file of HTML, which needs no network to open.
+
+        Parameters
+        ----------
+        path : str or path-like
+            The file, by custom ending in ``.html``.
+        signals : array-like or data frame (n_signals, n_nodes), optional
+            What to show on the nodes, with the sources and the fit that the model finds.
+        coordinates : optional
+            Where the nodes are: an array (n_nodes, 2), a mapping from names to pairs, or a data
+            frame with the columns longitude and latitude, or x and y.
+        title : str
+            The heading.
+        comparison : Comparison, optional
+            What :func:`heatgraph.compare` found on the same nodes, to be shown on the page.
+
+        Notes
+        -----
+        Needs Bokeh: ``pip install "heatgraph[report]"``.
+        """
+        # The one import upwards, when asked for: the page draws models, models do not need it.
+        from heatgraph.report import write_report
+
+        shown = {"coordinates": coordinates, "title": title, "comparison": comparison}
+        write_report(self, path, signals, **shown)
+
+
+DENSE_NODES = 1000  # up to which the Laplacian is an array of all pairs
 CUT = 1e-4  # weights below this, in a graph of trace N, are not edges; the paper's cut
 
 

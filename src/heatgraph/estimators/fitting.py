@@ -9,15 +9,15 @@ from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
-from numpy.typing import NDArray
 
+from heatgraph.arrays import Array, Ints
 from heatgraph.distributed.signals import DaskSignals
 from heatgraph.estimators.fitted_graph import CUT
 from heatgraph.estimators.parameters import HeatParameters, first_scales
 from heatgraph.models.heat import HeatObjective, Signals
 from heatgraph.selection.choose_parameters import Choice, choose
-from heatgraph.selection.edge_count_search import fit_for_edges
 from heatgraph.selection.folds import make_folds
+from heatgraph.selection.masked_prediction import fit_for_edges
 from heatgraph.solvers.driver import NO_CHECKPOINT, Keeper, Record
 from heatgraph.solvers.heat import ROUGH, solve_heat
 from heatgraph.solvers.palm import solve_paper
@@ -25,9 +25,6 @@ from heatgraph.solvers.result import Monitor, Solution, Status
 from heatgraph.solvers.signal_model import engine_of
 from heatgraph.solvers.threads import bounded_blas
 
-__all__ = ["Fit", "chosen_by", "fit_heat", "mean_around", "refit", "refit_resamples"]
-
-Array = NDArray[np.float64]
 Report = Callable[[int, int], None]  # paths done, and of how many
 
 AROUND = (0.5, 2.0)  # times the chosen alpha: the other fits whose mean says what is an edge
@@ -101,7 +98,7 @@ def _as_it_is(p: HeatParameters, choice: Choice) -> Fit:
     return Fit(stopped, objective, choice, learn_scales=False)
 
 
-def chosen_by(n_signals: int) -> NDArray[np.intp]:
+def chosen_by(n_signals: int) -> Ints:
     """The signals in memory that parameters are chosen by: where there are thousands, some."""
     return np.arange(0, n_signals, max(1, n_signals // MOST_SIGNALS))
 
@@ -234,7 +231,7 @@ def refit_resamples(
 def _weights(
     p: HeatParameters,
     fit: Fit,
-    others: Iterable[tuple[NDArray[np.intp] | None, float]],
+    others: Iterable[tuple[Ints | None, float]],
     names: Sequence[str],
     keeper: Keeper,
 ) -> Iterator[Array]:

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from heatgraph.arrays import Array
 from heatgraph.estimators.hidden import node_means
 from heatgraph.estimators.validation import over_square, power_of_two, unit_of
 from heatgraph.models.gaussian import GaussianPoint, mean_variance
@@ -23,18 +23,6 @@ from heatgraph.solvers.driver import NO_CHECKPOINT, Keeper, Record
 from heatgraph.solvers.gaussian import GaussianFit, GaussianFitter, shrunk
 from heatgraph.solvers.information import HEAVY
 from heatgraph.solvers.result import Status
-
-__all__ = [
-    "N_FOLDS",
-    "CovarianceFit",
-    "CovarianceSettings",
-    "Measured",
-    "fit_moments",
-    "fit_rows",
-    "observed_together",
-]
-
-Array = NDArray[np.float64]
 
 N_FOLDS = 3
 GIVEN_FEW = Strength(0.3, 2.0)  # where there are too few signals to hold any out

@@ -11,6 +11,7 @@ from scipy import sparse
 from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from heatgraph.arrays import Array, Ints
 from heatgraph.estimators.hidden import as_given, warn_of_guesses
 from heatgraph.estimators.large_covariance import heat_of, significant
 from heatgraph.estimators.validation import (
@@ -26,10 +27,6 @@ from heatgraph.models.moments import condition, log_likelihoods
 from heatgraph.solvers.gaussian import GaussianFitter, shrunk
 from heatgraph.solvers.information import edge_tests
 from heatgraph.solvers.threads import bounded_blas
-
-__all__ = ["GaussianModelMixin", "significant_edges", "tests_of"]
-
-Array = NDArray[np.float64]
 
 ADDITIONS = 3  # times that pairs are added to a graph whose absence is refuted
 LEAST_TESTED = 2.0  # signals: one says nothing of how signals vary
@@ -107,7 +104,7 @@ class GaussianModelMixin(TransformerMixin):  # which wraps the transform of this
             table = tests_of(fitter, second, self.n_effective_, fitted, asked)
         return self._named(table, asked)
 
-    def _named(self, table: pd.DataFrame, edges: NDArray[np.intp]) -> pd.DataFrame:
+    def _named(self, table: pd.DataFrame, edges: Ints) -> pd.DataFrame:
         """With the ends of each edge."""
         names = self.graph_.names
         labels: Any = range(self.graph_.n_nodes) if names is None else names
@@ -263,7 +260,7 @@ class GaussianModelMixin(TransformerMixin):  # which wraps the transform of this
 
 
 def tests_of(
-    fitter: GaussianFitter, S: Array, n_signals: float, graph: Graph, asked: NDArray[np.intp]
+    fitter: GaussianFitter, S: Array, n_signals: float, graph: Graph, asked: Ints
 ) -> pd.DataFrame:
     """Tests of pairs given the edges of a graph, see :func:`edge_tests`."""
     moment = shrunk(S, TEST_SHRINKAGE)

@@ -9,14 +9,19 @@ from operator import add
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.covariance import EmpiricalCovariance
 
+from heatgraph.arrays import Array, Ints
+from heatgraph.distributed.chunked_signals import fold_moments
 from heatgraph.distributed.from_dask import as_array, is_dask
-from heatgraph.distributed.moments import fold_moments
 from heatgraph.errors import ParameterError
 from heatgraph.estimators.checkpoint import fingerprint, kept_in
-from heatgraph.estimators.fitted_graph import check_n_edges, store_graph, warn_of_status
+from heatgraph.estimators.fitted_graph import (
+    ReportMixin,
+    check_n_edges,
+    store_graph,
+    warn_of_status,
+)
 from heatgraph.estimators.gaussian_fitting import (
     N_FOLDS,
     CovarianceFit,
@@ -29,7 +34,6 @@ from heatgraph.estimators.hidden import HiddenScoreMixin, counts_of
 from heatgraph.estimators.large_covariance import fit_large, fit_large_chunks, is_large
 from heatgraph.estimators.parameters import edge_count, n_threads
 from heatgraph.estimators.progress import Watch, watch_fit
-from heatgraph.estimators.reporting import ReportMixin
 from heatgraph.estimators.time_series import with_epochs
 from heatgraph.estimators.validation import (
     Names,
@@ -58,11 +62,7 @@ from heatgraph.solvers.projected_newton import NewtonState
 from heatgraph.solvers.result import Monitor, Progress, Status
 from heatgraph.solvers.threads import bounded_blas
 
-__all__ = ["HeatCovariance"]
-
-Array = NDArray[np.float64]
-
-NO_NODES: NDArray[np.intp] = np.empty(0, dtype=np.intp)
+NO_NODES: Ints = np.empty(0, dtype=np.intp)
 CUT_RULE = "typical"  # that cut="auto" stands for
 SAME_SCALE = 1e-2  # relative: scales closer than this are one
 
@@ -356,7 +356,7 @@ class HeatCovariance(GaussianModelMixin, HiddenScoreMixin, ReportMixin, Empirica
         content: Any,
         strength: Strength | None = None,
         groups: Any = None,
-        unknown: NDArray[np.intp] = NO_NODES,
+        unknown: Ints = NO_NODES,
     ) -> Self:
         """Fit; nodes that are ``unknown`` get no edges."""
         belongs = {}
@@ -481,7 +481,7 @@ class HeatCovariance(GaussianModelMixin, HiddenScoreMixin, ReportMixin, Empirica
             confidence = None if np.isnan(p).any() else 1.0 - p
             self.graph_ = Graph(graph.edges, graph.weights, graph.n_nodes, names, confidence)
 
-    def _check_observed(self, X: Array, names: Names) -> NDArray[np.intp]:
+    def _check_observed(self, X: Array, names: Names) -> Ints:
         """Nodes whose edges nothing tells of, which are warned of; no signal is an error."""
         observed = ~np.isnan(X)
         around = centre_nodes(X)[1] if self.fit_intercept else X

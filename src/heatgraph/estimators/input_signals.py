@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from heatgraph.arrays import Array, Ints
 from heatgraph.distributed.from_dask import (
     as_array,
     cluster_client,
@@ -33,10 +33,6 @@ from heatgraph.estimators.validation import (
 from heatgraph.solvers.result import Solution
 from heatgraph.solvers.signal_model import codes_of
 
-__all__ = ["Intake", "take_in"]
-
-Array = NDArray[np.float64]
-
 
 @dataclass(frozen=True, eq=False)
 class Intake:
@@ -59,7 +55,7 @@ class Intake:
     dtype: Any = np.float64
     level: Array | float = 0.0
 
-    def sources(self, solution: Solution, scale_of: NDArray[np.intp]) -> Any:
+    def sources(self, solution: Solution, scale_of: Ints) -> Any:
         """The sources (n_signals, n_scales, n_nodes), those of scales that met added up."""
         if isinstance(self.signals, DaskSignals):
             masked = self.signals.masked

@@ -22,12 +22,13 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
+from heatgraph.arrays import Array
 from heatgraph.estimators.checkpoint import fingerprint, kept_in
 from heatgraph.estimators.fitted_graph import store_weights, warn_of_status
 from heatgraph.estimators.heat_covariance import HeatCovariance
 from heatgraph.estimators.hidden import as_given, node_means
 from heatgraph.estimators.input_signals import Intake
-from heatgraph.estimators.large_model import dictionary_on
+from heatgraph.estimators.model import dictionary_on
 from heatgraph.estimators.parameters import LargeParameters, resolve_large
 from heatgraph.estimators.progress import Watch, watch_fit
 from heatgraph.estimators.validation import Names, per_square
@@ -35,13 +36,9 @@ from heatgraph.graph import Graph
 from heatgraph.models.heat import Signals
 from heatgraph.selection.source_choice import SourceChoice, SourceProblem, choose_sources
 from heatgraph.solvers.driver import Keeper, Record
-from heatgraph.solvers.large_lasso import LargeLasso, SparseCoding, joined, silent
+from heatgraph.solvers.lasso import LargeLasso, SparseCoding, joined, silent
 from heatgraph.solvers.result import Monitor, Progress, Status
 from heatgraph.solvers.threads import bounded_blas
-
-__all__ = ["fit_large"]
-
-Array = NDArray[np.float64]
 
 ENTRIES = 50_000_000  # of sources: more are kept sparse
 

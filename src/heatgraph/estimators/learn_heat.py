@@ -15,18 +15,17 @@ from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from heatgraph.arrays import Array, Ints
 from heatgraph.distributed.signals import DaskSignals
 from heatgraph.errors import ParameterError
 from heatgraph.estimators.checkpoint import fingerprint, kept_in
-from heatgraph.estimators.cost import duration, expected_seconds
-from heatgraph.estimators.fit_warnings import warn_of_fit
-from heatgraph.estimators.fitted_graph import CUT, store_graph, warn_of_status
+from heatgraph.estimators.fit_warnings import duration, expected_seconds, warn_of_fit
+from heatgraph.estimators.fitted_graph import CUT, ReportMixin, store_graph, warn_of_status
 from heatgraph.estimators.fitting import Fit, fit_heat, mean_around, refit_resamples
 from heatgraph.estimators.hidden import HiddenScoreMixin, as_given, warn_of_guesses
 from heatgraph.estimators.input_signals import Intake, take_in
 from heatgraph.estimators.large import fit_large
-from heatgraph.estimators.large_model import LargeModel
-from heatgraph.estimators.model import DenseModel
+from heatgraph.estimators.model import DenseModel, LargeModel, SourceCodes
 from heatgraph.estimators.parameters import (
     PENALTY_OF,
     HeatParameters,
@@ -36,8 +35,6 @@ from heatgraph.estimators.parameters import (
     resolve,
 )
 from heatgraph.estimators.progress import watch_fit
-from heatgraph.estimators.reporting import ReportMixin
-from heatgraph.estimators.sources import SourceCodes
 from heatgraph.estimators.time_series import with_epochs
 from heatgraph.estimators.validation import (
     check_number,
@@ -56,10 +53,6 @@ from heatgraph.solvers.driver import Keeper
 from heatgraph.solvers.result import Monitor, Status
 from heatgraph.solvers.signal_model import level_of
 from heatgraph.solvers.threads import bounded_blas
-
-__all__ = ["LearnHeat"]
-
-Array = NDArray[np.float64]
 
 LONG = 10.0  # seconds that a fit may take without a word on it
 MERGED = 1e-2  # two scales this near, relatively, are one
@@ -621,7 +614,7 @@ def _in_units(table: pd.DataFrame, unit: float) -> pd.DataFrame:
     return table.assign(alpha=table["alpha"] * unit, beta=per_square(table["beta"], unit))
 
 
-def _merge_scales(tau: Array) -> tuple[Array, NDArray[np.intp]]:
+def _merge_scales(tau: Array) -> tuple[Array, Ints]:
     """Scales in ascending order, those that met as one, and which of them each became.
 
     Where kernels are equal, their sources add.

@@ -6,8 +6,6 @@ import os
 from collections.abc import Iterator
 from contextlib import suppress
 
-__all__ = ["available_memory"]
-
 
 def available_memory() -> int | None:
     """Bytes that can be had without swapping, or None where the system does not tell.

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
+from heatgraph.arrays import Array
 from heatgraph.distributed.signals import DaskSignals
 from heatgraph.errors import ParameterError
 from heatgraph.estimators.fitted_graph import check_n_edges
@@ -29,20 +29,6 @@ from heatgraph.models.penalties import PENALTIES
 from heatgraph.selection.choose_parameters import ALPHAS, BETAS, Grid, units_of
 from heatgraph.solvers.palm import PaperOptions
 from heatgraph.solvers.signal_model import SignalModel
-
-__all__ = [
-    "PENALTY_OF",
-    "HeatParameters",
-    "LargeParameters",
-    "edge_count",
-    "first_scales",
-    "is_large",
-    "n_threads",
-    "resolve",
-    "resolve_large",
-]
-
-Array = NDArray[np.float64]
 
 SOLVERS = ("auto", "dense", "sparse", "paper")
 MAX_ITER = {"dense": 2000, "paper": 1000}

@@ -23,8 +23,6 @@ from rich.progress import (
 from heatgraph.solvers.result import Monitor
 from heatgraph.solvers.result import Progress as Step
 
-__all__ = ["Watch", "progress_bars", "stage", "watch_fit"]
-
 EVERY = 10.0  # seconds between lines, where the output is no terminal
 STEPS = 1000  # parts of a bar over the iterations
 STAGE: ContextVar[str] = ContextVar("stage", default="")

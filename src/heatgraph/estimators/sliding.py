@@ -12,8 +12,6 @@ from heatgraph.estimators.heat_covariance import HeatCovariance
 from heatgraph.estimators.validation import check_number
 from heatgraph.graph import Graph
 
-__all__ = ["GraphSeries", "sliding_graphs"]
-
 
 @dataclass(frozen=True, eq=False)
 class GraphSeries:

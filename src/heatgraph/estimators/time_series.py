@@ -8,15 +8,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from sklearn.utils import _safe_indexing
 
+from heatgraph.arrays import Array, Ints
 from heatgraph.estimators.validation import Names, check_number, node_names
 from heatgraph.graph import Graph
-
-__all__ = ["TimeSeries", "has_epochs", "time_series", "with_epochs", "with_past"]
-
-Array = NDArray[np.float64]
 
 # What the dimensions of an xarray.DataArray are called; others are epochs if they come first.
 NODES = ("node", "nodes", "channel", "channels", "region", "regions", "sensor", "space")
@@ -41,7 +37,7 @@ class TimeSeries:
     """
 
     signals: Any
-    epochs: NDArray[np.intp]
+    epochs: Ints
     nodes: tuple[Hashable, ...]
     lags: tuple[int, ...]
 
@@ -144,7 +140,7 @@ def with_epochs(X: Any, groups: Any = None, lag: int | Iterable[int] = 0) -> tup
     return series.signals, series.epochs if series.epochs[-1] else None
 
 
-def with_past(X: Any, groups: Any, lag: int | Iterable[int]) -> tuple[TimeSeries, NDArray[np.intp]]:
+def with_past(X: Any, groups: Any, lag: int | Iterable[int]) -> tuple[TimeSeries, Ints]:
     """:func:`time_series` of the rows of each group, and the numbers of the rows that are left.
 
     ``X`` is (n_times, n_nodes), or a data frame; the rows of a group are evenly spaced in time.

@@ -10,38 +10,14 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.validation import validate_data
 
+from heatgraph.arrays import Array, Ints
 from heatgraph.errors import ParameterError
 from heatgraph.graph import CandidateEdges, Graph
 
-__all__ = [
-    "Names",
-    "centre_nodes",
-    "check_choice",
-    "check_complete",
-    "check_number",
-    "check_number_or",
-    "check_range",
-    "check_signals",
-    "columns_of",
-    "is_every_pair",
-    "node_names",
-    "over_square",
-    "per_square",
-    "power_of_two",
-    "resolve_candidates",
-    "set_features",
-    "start_near",
-    "unit_of",
-    "warn_of_copies",
-    "warn_of_twins",
-]
-
-Array = NDArray[np.float64]
 Names = tuple[Hashable, ...] | None
 
 ROUNDING = 16.0 * float(np.finfo(np.float64).eps)  # of the largest entry of a node
@@ -61,9 +37,7 @@ def check_range(unit: float) -> None:
         )
 
 
-def check_signals(
-    estimator: Any, X: Any, *, reset: bool, allow_missing: bool = True, min_nodes: int = 2
-) -> Array:
+def check_signals(estimator: Any, X: Any, *, reset: bool) -> Array:
     """``X`` as a float64 array (n_signals, n_nodes); NaN stands for an entry not observed."""
     if isinstance(X, str | os.PathLike):
         raise ParameterError("X", f"is a path; read it first, as pandas.read_csv({str(X)!r}).")
@@ -75,8 +49,8 @@ def check_signals(
             X,
             reset=reset,
             dtype=np.float64,
-            ensure_all_finite="allow-nan" if allow_missing else True,
-            ensure_min_features=min_nodes if reset else 1,
+            ensure_all_finite="allow-nan",
+            ensure_min_features=2 if reset else 1,
             copy=True,
         )
     except ValueError as error:
@@ -282,7 +256,7 @@ def _directions(X: Array) -> Array:
     return directions
 
 
-def columns_of(parameter: str, graph: Graph, n: int, names: Names) -> NDArray[np.intp]:
+def columns_of(parameter: str, graph: Graph, n: int, names: Names) -> Ints:
     """The column of ``X`` of each node of a graph: by name where both have names."""
     if graph.n_nodes != n:
         raise ParameterError(
@@ -299,7 +273,7 @@ def columns_of(parameter: str, graph: Graph, n: int, names: Names) -> NDArray[np
     return np.array([index[name] for name in graph.names], dtype=np.intp)
 
 
-def _nearest_rows(X: Array, k: int) -> NDArray[np.intp]:
+def _nearest_rows(X: Array, k: int) -> Ints:
     check_number("candidates", k, minimum=1, integer=True)
     n = X.shape[1]
     rows, k = _directions(X), min(k, n - 1)
@@ -311,7 +285,7 @@ def _nearest_rows(X: Array, k: int) -> NDArray[np.intp]:
     return np.stack([np.repeat(np.arange(n), neighbours.shape[1]), neighbours.ravel()], axis=1)
 
 
-def _nearly_nearest(rows: Array, k: int) -> NDArray[np.intp]:
+def _nearly_nearest(rows: Array, k: int) -> Ints:
     """Nearly the ``k`` nearest of every row, in a time that grows little faster than the rows."""
     from pynndescent import NNDescent
 
@@ -320,7 +294,7 @@ def _nearly_nearest(rows: Array, k: int) -> NDArray[np.intp]:
     return np.asarray(found, dtype=np.intp)
 
 
-def _numbered(pairs: Any, names: Names, n: int) -> NDArray[np.intp]:
+def _numbered(pairs: Any, names: Names, n: int) -> Ints:
     """Pairs of names or numbers as pairs of column numbers."""
     if isinstance(pairs, str) or not isinstance(pairs, Iterable):
         raise ParameterError(
@@ -348,7 +322,7 @@ def _numbered(pairs: Any, names: Names, n: int) -> NDArray[np.intp]:
     return numbers
 
 
-def _from_pairs(pairs: NDArray[np.intp], n: int) -> CandidateEdges:
+def _from_pairs(pairs: Ints, n: int) -> CandidateEdges:
     pairs = np.sort(pairs, axis=1)
     pairs = np.unique(pairs[pairs[:, 0] != pairs[:, 1]], axis=0)
     if not len(pairs):

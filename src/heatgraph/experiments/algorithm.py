@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
-from heatgraph.experiments.base import Outcome, Readings, Settings
+from heatgraph.arrays import Array
+from heatgraph.experiments.base import COLOURS, MARKERS, Outcome, Readings, Settings, plain
 from heatgraph.experiments.paper_settings import (
     TABLES,
     decibels,
@@ -19,13 +19,9 @@ from heatgraph.experiments.paper_settings import (
     n_instances,
     problem,
 )
-from heatgraph.experiments.style import COLOURS, MARKERS, plain
 from heatgraph.experiments.sweep import sweep
-from heatgraph.experiments.synthetic_problems import MODELS
-from heatgraph.experiments.synthetic_runs import path
+from heatgraph.experiments.synthetic_runs import MODELS, path
 from heatgraph.experiments.table_rows import LEARNED, NAMES, OURS, PAPER, best_common
-
-__all__ = ["run"]
 
 TITLE = "Algorithm 1: the paper's own algorithm and ours"
 LABELS = {
@@ -62,7 +58,7 @@ class Found:
 
     case: Case
     method: str
-    f: NDArray[np.float64]
+    f: Array
     row: tuple[float, float]
     converged: float
     scales: list[float]

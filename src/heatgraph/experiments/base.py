@@ -1,4 +1,4 @@
-"""What an experiment is given, what it gives back, and how it is found by its name."""
+"""What an experiment is given, what it gives back, and what its pictures have in common."""
 
 from __future__ import annotations
 
@@ -9,11 +9,22 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from heatgraph.errors import ParameterError
+from heatgraph.plotting.style import VERMILION, bare
 
-__all__ = ["Experiment", "Outcome", "Readings", "Report", "Settings"]
+# Okabe and Ito's colours in an order of their own; a line has a marker of its own besides.
+COLOURS = ("#0072B2", "#E69F00", "#009E73", VERMILION, "#CC79A7", "#56B4E9")
+MARKERS = "osD^vP"
+
+
+def plain(ax: Axes) -> None:
+    """A faint grid and no box."""
+    ax.grid(alpha=0.3)
+    bare(ax)
+
 
 INSTANCES = ("instances", "no_truth_instances", "paper_instances", "learned_instances")
 # Called with what is done, of how much, and what it is.

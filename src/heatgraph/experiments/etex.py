@@ -10,15 +10,15 @@ import pandas as pd
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import PowerNorm
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
+from heatgraph.arrays import Array
 from heatgraph.datasets import (
     PlacedSignals,
     country_outlines,
     great_circle_km,
     neighbour_graph,
 )
-from heatgraph.experiments.base import Outcome, Settings
+from heatgraph.experiments.base import COLOURS, MARKERS, Outcome, Settings, plain
 from heatgraph.experiments.etex_fits import (
     FIXED,
     N_FOLDS,
@@ -31,14 +31,12 @@ from heatgraph.experiments.etex_fits import (
     whole,
 )
 from heatgraph.experiments.prediction import Missed, dictionary_of, digest
-from heatgraph.experiments.style import COLOURS, INK, MARKERS, VERMILION, plain
 from heatgraph.experiments.sweep import sweep
 from heatgraph.graph import Graph
 from heatgraph.models.heat import Signals
 from heatgraph.plotting import plot_map
+from heatgraph.plotting.style import INK, VERMILION
 from heatgraph.solvers.engine import code_signals
-
-__all__ = ["page", "run"]
 
 HEADS = {
     "entries": "Hidden entries: a fifth of all, five times",
@@ -108,8 +106,6 @@ def _table(predicted: pd.DataFrame, protocol: str) -> str:
         lines.append(f"| {label} | {' | '.join(cells)} |")
     return "\n".join([*lines, ""])
 
-
-Array = NDArray[np.float64]
 
 TITLE = "ETEX: figures 6 and 7, and what the graph foretells"
 N_EDGES_SHOWN = 200

@@ -8,27 +8,12 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from heatgraph.arrays import Array, Mask
 from heatgraph.datasets import PlacedSignals, great_circle_km, load_etex, neighbour_graph
 from heatgraph.estimators import LearnHeat
 from heatgraph.experiments.prediction import Missed, hide, in_parts, predict, units
 from heatgraph.graph import Graph
-
-__all__ = [
-    "FIXED",
-    "N_FOLDS",
-    "PROTOCOLS",
-    "TAU",
-    "VARIANTS",
-    "learn",
-    "measured",
-    "predict_split",
-    "whole",
-]
-
-Array = NDArray[np.float64]
-Mask = NDArray[np.bool_]
 
 TAU = 3.0  # held, as in the paper
 ALPHAS, BETAS = (0.003, 0.02), (0.5, 2.0, 8.0)  # in the units of the signals

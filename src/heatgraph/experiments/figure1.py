@@ -11,19 +11,15 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection, PathCollection
 from matplotlib.colors import TwoSlopeNorm
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
+from heatgraph.arrays import Array
 from heatgraph.datasets.synthetic import make_graph, make_heat_signals
 from heatgraph.estimators import LearnHeat
 from heatgraph.experiments.base import Outcome, Settings
-from heatgraph.experiments.style import INK, SIGNED, VERMILION
 from heatgraph.graph import Graph
 from heatgraph.kernels.eigen import DenseHeat
 from heatgraph.metrics import edge_scores
-
-__all__ = ["run"]
-
-Array = NDArray[np.float64]
+from heatgraph.plotting.style import INK, SIGNED, VERMILION
 
 N_NODES, N_SIGNALS, N_SOURCES = 30, 200, 4
 SCALES = (1.0, 3.0)

@@ -15,15 +15,12 @@ from matplotlib.image import AxesImage
 
 from heatgraph.experiments.base import Outcome, Settings
 from heatgraph.experiments.paper_settings import FIGURE2, FIGURE2_ERRORS, grid, n_instances, problem
-from heatgraph.experiments.style import SIGNED
 from heatgraph.experiments.sweep import sweep
-from heatgraph.experiments.synthetic_problems import CUT, draw
-from heatgraph.experiments.synthetic_runs import as_graph, no_truth, path, weights_at
+from heatgraph.experiments.synthetic_runs import CUT, as_graph, draw, no_truth, path, weights_at
 from heatgraph.experiments.table_rows import best_common
 from heatgraph.graph import Graph
 from heatgraph.metrics import edge_scores
-
-__all__ = ["run"]
+from heatgraph.plotting.style import SIGNED
 
 TITLE = "Figure 2: the Laplacians learned of an RBF graph"
 KIND = "rbf"

@@ -7,17 +7,13 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
-from heatgraph.experiments.base import Outcome, Settings
+from heatgraph.arrays import Array
+from heatgraph.experiments.base import COLOURS, MARKERS, Outcome, Settings, plain
 from heatgraph.experiments.paper_settings import grid, n_free_instances, n_instances, problem
-from heatgraph.experiments.style import COLOURS, MARKERS, plain
 from heatgraph.experiments.sweep import sweep
-from heatgraph.experiments.synthetic_problems import Spec
-from heatgraph.experiments.synthetic_runs import no_truth, path
+from heatgraph.experiments.synthetic_runs import Spec, no_truth, path
 from heatgraph.experiments.table_rows import Line, line_of_estimator, line_of_path
-
-__all__ = ["run"]
 
 TITLE = "Figure 3: from how many signals"
 KIND = "rbf"
@@ -145,7 +141,7 @@ def _figure(lines: Lines, sizes: Sequence[int]) -> Figure:
     return figure
 
 
-def _bars(row: Sequence[Line]) -> NDArray[np.float64]:
+def _bars(row: Sequence[Line]) -> Array:
     """A standard deviation below and above the mean (2, sizes), as far as F can go."""
     mean = np.array([line.mean.f_measure for line in row])
     std = np.array([line.std.f_measure for line in row])

@@ -9,17 +9,11 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
-from heatgraph.experiments.base import Outcome, Settings
+from heatgraph.experiments.base import COLOURS, MARKERS, Outcome, Settings, plain
 from heatgraph.experiments.paper_settings import ALPHAS, BETAS, grid, n_instances, problem
-from heatgraph.experiments.style import COLOURS, MARKERS, plain
 from heatgraph.experiments.sweep import sweep
 from heatgraph.experiments.synthetic_runs import path
-
-__all__ = ["run"]
-
-Array = NDArray[np.float64]
 
 TITLE = "Figure 4: the number of edges and F over alpha and beta"
 KIND = "rbf"

@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
 from heatgraph.datasets.synthetic import make_heat_signals
-from heatgraph.experiments.base import Outcome, Settings
+from heatgraph.experiments.base import COLOURS, MARKERS, Outcome, Settings, plain
 from heatgraph.experiments.paper_settings import (
     ALPHAS,
     grid,
@@ -19,10 +18,16 @@ from heatgraph.experiments.paper_settings import (
     n_instances,
     problem,
 )
-from heatgraph.experiments.style import COLOURS, MARKERS, plain
 from heatgraph.experiments.sweep import sweep
-from heatgraph.experiments.synthetic_problems import CUT, N_ATOMS, Spec, draw
-from heatgraph.experiments.synthetic_runs import no_truth, path, weights_at
+from heatgraph.experiments.synthetic_runs import (
+    CUT,
+    N_ATOMS,
+    Spec,
+    draw,
+    no_truth,
+    path,
+    weights_at,
+)
 from heatgraph.experiments.table_rows import best_common
 from heatgraph.graph.candidates import CandidateEdges
 from heatgraph.metrics import source_scores
@@ -30,10 +35,6 @@ from heatgraph.models.atoms import ATOMS
 from heatgraph.models.heat import HeatObjective, Signals
 from heatgraph.selection.masked_prediction import hide_entries, prediction_errors
 from heatgraph.solvers.engine import code_signals
-
-__all__ = ["locate", "run"]
-
-Array = NDArray[np.float64]
 
 STREAM = 50  # of the seeds; those of the graphs and their signals have smaller numbers
 HIDDEN, N_HIDDEN = 0.25, 200  # of the entries, and of the signals that the choice of alpha looks at

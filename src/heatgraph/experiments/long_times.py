@@ -9,19 +9,23 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
+from heatgraph.arrays import Array
 from heatgraph.datasets.synthetic import make_heat_signals
-from heatgraph.experiments.base import Outcome, Settings
+from heatgraph.experiments.base import COLOURS, MARKERS, Outcome, Settings, plain
 from heatgraph.experiments.paper_settings import ALPHAS, BETAS, SMOOTH, n_instances, problem
-from heatgraph.experiments.style import COLOURS, MARKERS, plain
 from heatgraph.experiments.sweep import sweep
-from heatgraph.experiments.synthetic_problems import CUT, N_ATOMS, Spec, draw
-from heatgraph.experiments.synthetic_runs import PATHS, as_graph, as_weights
+from heatgraph.experiments.synthetic_runs import (
+    CUT,
+    N_ATOMS,
+    PATHS,
+    Spec,
+    as_graph,
+    as_weights,
+    draw,
+)
 from heatgraph.graph import Graph
 from heatgraph.metrics import edge_scores
-
-__all__ = ["learn_both", "run"]
 
 TITLE = "Long diffusions: is LearnHeat like the smooth model?"
 KIND = "rbf"
@@ -93,13 +97,13 @@ def run(settings: Settings) -> Outcome:
     )
 
 
-def _holds(means: Mapping[str, NDArray[np.float64]]) -> bool:
+def _holds(means: Mapping[str, Array]) -> bool:
     """Whether at the longest time the two graphs are more alike than at the shortest."""
     between = means["between"]
     return bool(between[-1] > between[0] and means["correlation"][-1] > means["correlation"][0])
 
 
-def _figure(taus: Sequence[float], values: NDArray[np.float64]) -> Figure:
+def _figure(taus: Sequence[float], values: Array) -> Figure:
     figure = Figure(figsize=(7.6, 4.4), layout="constrained")
     ax = figure.subplots()
     for k, label in enumerate(CURVES.values()):
@@ -120,7 +124,7 @@ def _figure(taus: Sequence[float], values: NDArray[np.float64]) -> Figure:
     return figure
 
 
-def _page(taus: Sequence[float], means: Mapping[str, NDArray[np.float64]], n: int) -> str:
+def _page(taus: Sequence[float], means: Mapping[str, Array], n: int) -> str:
     rows = "\n".join(
         f"| {label} | {' | '.join(f'{value:.3f}' for value in means[key])} |"
         for key, label in CURVES.items()

@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from sklearn.covariance import ledoit_wolf
 
+from heatgraph.arrays import Array
 from heatgraph.baselines import SmoothGraph
 from heatgraph.datasets import (
     PlacedSignals,
@@ -22,22 +23,17 @@ from heatgraph.datasets import (
     neighbour_graph,
 )
 from heatgraph.estimators import LearnHeat
-from heatgraph.experiments.base import Outcome, Settings
+from heatgraph.estimators.hidden import fill_by_precision
+from heatgraph.experiments.base import COLOURS, MARKERS, Outcome, Settings, plain
 from heatgraph.experiments.prediction import Missed, digest, in_parts
-from heatgraph.experiments.style import COLOURS, MARKERS, plain
 from heatgraph.experiments.sweep import sweep
 from heatgraph.graph import Graph
 from heatgraph.plotting import plot_map
-
-__all__ = ["METHODS", "TREATMENTS", "compare", "load", "run", "treat"]
-
-Array = NDArray[np.float64]
 
 EVERY = 6  # hours between the signals used; those between are nearly the same
 HELD_OUT = 4  # every fourth day
 N_PARTS = 4
 N_NEIGHBOURS = 4
-RIDGE = 1e-9
 # What is left of the temperatures, and the words for it.
 TREATMENTS = {
     "kelvin": "temperatures, in kelvin",
@@ -81,15 +77,16 @@ def compare(data_home: str | None, data: str, treatment: str, seed: int) -> dict
         smooth = SmoothGraph().fit(train)
     L = neighbour_graph(placed.coordinates, N_NEIGHBOURS).laplacian().toarray()
     precision = np.linalg.inv(ledoit_wolf(train, assume_centered=True)[0])
+    zero = np.zeros(X.shape[1])
     methods: dict[str, Callable[[Array], Array]] = dict(
         zip(
             METHODS,
             (
                 _row_mean,
                 model.impute,
-                lambda x: fill_smoothly(smooth.laplacian_, x),
-                lambda x: fill_smoothly(L, x),
-                lambda x: fill_smoothly(precision, x),
+                lambda x: fill_by_precision(x, zero, smooth.laplacian_),
+                lambda x: fill_by_precision(x, zero, L),
+                lambda x: fill_by_precision(x, zero, precision),
             ),
             strict=True,
         )
@@ -127,18 +124,6 @@ def _by(days: NDArray[np.int64], values: Array) -> list[float]:
 
 def _row_mean(X: Array) -> Array:
     return np.broadcast_to(np.nanmean(X, axis=1, keepdims=True), X.shape)
-
-
-def fill_smoothly(Q: Array, X: Array) -> Array:
-    """The hidden entries that minimise ``x^T Q x`` given the visible ones, a signal at a time."""
-    filled = X.copy()
-    ridge = RIDGE * float(np.abs(Q).max())
-    for row in filled:
-        h = np.isnan(row)
-        if h.any():
-            block = Q[np.ix_(h, h)] + ridge * np.eye(int(h.sum()))
-            row[h] = np.linalg.solve(block, -Q[np.ix_(h, ~h)] @ row[~h])
-    return filled
 
 
 TITLE = "Molene: temperatures around Brittany"

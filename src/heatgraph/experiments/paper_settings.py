@@ -10,22 +10,8 @@ from typing import Any
 import numpy as np
 
 from heatgraph.experiments.base import Readings, Settings
-from heatgraph.experiments.synthetic_problems import Spec
+from heatgraph.experiments.synthetic_runs import Spec
 from heatgraph.metrics import EdgeScores
-
-__all__ = [
-    "ALPHAS",
-    "BETAS",
-    "EPS",
-    "FIGURE2",
-    "FIGURE2_ERRORS",
-    "TABLES",
-    "grid",
-    "n_free_instances",
-    "n_instances",
-    "noise_std",
-    "problem",
-]
 
 # Table I, "Graph learning performance for clean data", and Table II, the same for noisy data:
 # F-measure, precision, recall, NMI, l2 weight error, by the model of the graph and the method.

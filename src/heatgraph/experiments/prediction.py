@@ -8,18 +8,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from heatgraph.arrays import Array, Mask
 from heatgraph.graph import CandidateEdges
 from heatgraph.models.atoms import ATOMS
 from heatgraph.models.heat import Dictionary, HeatObjective, Signals
 from heatgraph.selection.choose_parameters import units_of
 from heatgraph.solvers.engine import code_signals
-
-__all__ = ["Missed", "dictionary_of", "digest", "hide", "in_parts", "predict", "units"]
-
-Array = NDArray[np.float64]
-Mask = NDArray[np.bool_]
 
 
 def dictionary_of(L: Array, tau: Sequence[float]) -> Dictionary:

@@ -22,8 +22,6 @@ import heatgraph
 from heatgraph.experiments.base import Settings
 from heatgraph.files import plain, write_atomically
 
-__all__ = ["Cell", "cell_key", "sweep"]
-
 Cell = Mapping[str, Any]
 Result = dict[str, Any]
 Function = Callable[..., Mapping[str, Any]]

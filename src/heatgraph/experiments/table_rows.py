@@ -14,28 +14,10 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
-from numpy.typing import NDArray
 
-from heatgraph.experiments.style import INK
+from heatgraph.arrays import Array
 from heatgraph.metrics import EdgeScores
-
-__all__ = [
-    "LEARNED",
-    "LEGEND",
-    "NAMES",
-    "OURS",
-    "PAPER",
-    "SCORES",
-    "Line",
-    "best_common",
-    "draw_table",
-    "line_of_estimator",
-    "line_of_path",
-    "long_table",
-    "markdown_table",
-]
-
-Array = NDArray[np.float64]
+from heatgraph.plotting.style import INK
 
 SCORES = EdgeScores._fields
 ORACLE, NO_TRUTH = "oracle", "no truth"

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from heatgraph.arrays import Array
 from heatgraph.experiments.base import Outcome, Readings, Settings
 from heatgraph.experiments.paper_settings import (
     TABLES,
@@ -19,8 +19,7 @@ from heatgraph.experiments.paper_settings import (
     problem,
 )
 from heatgraph.experiments.sweep import sweep
-from heatgraph.experiments.synthetic_problems import MODELS, Spec
-from heatgraph.experiments.synthetic_runs import no_truth, path
+from heatgraph.experiments.synthetic_runs import MODELS, Spec, no_truth, path
 from heatgraph.experiments.table_rows import (
     LEARNED,
     LEGEND,
@@ -34,10 +33,6 @@ from heatgraph.experiments.table_rows import (
     long_table,
     markdown_table,
 )
-
-__all__ = ["Row", "run"]
-
-Array = NDArray[np.float64]
 
 TITLES = {
     "table1": "Table 1: graphs learned from clean signals",

@@ -10,16 +10,14 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from heatgraph.experiments.base import Outcome, Settings
+from heatgraph.experiments.base import COLOURS, MARKERS, Outcome, Settings, plain
 from heatgraph.experiments.prediction import digest
-from heatgraph.experiments.style import COLOURS, INK, MARKERS, plain
 from heatgraph.experiments.sweep import sweep
 from heatgraph.experiments.uber_fits import GROUPS, SCALES, SLOTS, learn_slot, load, shares
 from heatgraph.graph import Graph
 from heatgraph.plotting import plot_map
 from heatgraph.plotting.maps import edge_style
-
-__all__ = ["run"]
+from heatgraph.plotting.style import INK
 
 TITLE = "Uber: figure 8, and the readings of it"
 ALPHAS, BETAS = (0.03, 0.1), (0.0005, 0.002, 0.008)  # in the units of the signals

@@ -8,16 +8,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from heatgraph.datasets import PlacedSignals, load_uber, load_yellow_cab
 from heatgraph.estimators import LearnHeat
 from heatgraph.experiments.prediction import units
 from heatgraph.graph import Graph
-
-__all__ = ["GROUPS", "SCALES", "SLOTS", "learn_slot", "load", "shares"]
-
-Array = NDArray[np.float64]
 
 # The five slots of the paper, on weekdays: the hours from and before.
 SLOTS = {

@@ -13,15 +13,6 @@ import heatgraph
 from heatgraph.experiments.base import Outcome, Settings
 from heatgraph.files import to_json, write_folder
 
-__all__ = [
-    "PAGE",
-    "REHEARSAL",
-    "RESULTS",
-    "collect_pages",
-    "same_request",
-    "write_outcome",
-]
-
 RESULTS, PAGE = "results.json", "page.md"
 FORMAT = "heatgraph experiment"
 DPI = 150

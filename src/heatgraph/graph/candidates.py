@@ -9,10 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["CandidateEdges"]
-
-Array = NDArray[np.float64]
-Ints = NDArray[np.intp]
+from heatgraph.arrays import Array, Ints
 
 AT_ONCE = 4096  # candidates whose rows are compared
 

@@ -8,18 +8,9 @@ from collections.abc import Hashable, Iterable
 from typing import TypedDict
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-__all__ = [
-    "Parts",
-    "check_confidence",
-    "check_coordinates",
-    "check_edges",
-    "check_n_nodes",
-    "check_names",
-    "check_weights",
-    "sort_edges",
-]
+from heatgraph.arrays import Array, Ints
 
 # A pair (i, j) is sorted and compared as the one number i * n_nodes + j, which must fit 64 bits.
 MAX_NODES = 2**31 - 1
@@ -37,7 +28,7 @@ class Parts(TypedDict, total=False):
     directed: bool
 
 
-def _as_floats(value: ArrayLike, parameter: str) -> NDArray[np.float64]:
+def _as_floats(value: ArrayLike, parameter: str) -> Array:
     """A float64 copy of real numbers."""
     try:
         array = np.asarray(value)
@@ -48,7 +39,7 @@ def _as_floats(value: ArrayLike, parameter: str) -> NDArray[np.float64]:
     return array.astype(np.float64)
 
 
-def check_edges(value: ArrayLike, directed: bool = False) -> NDArray[np.intp]:
+def check_edges(value: ArrayLike, directed: bool = False) -> Ints:
     """The edges as an integer array (E, 2), each row ordered ``i < j`` unless directed."""
     try:
         array = np.asarray(value)
@@ -79,7 +70,7 @@ def check_edges(value: ArrayLike, directed: bool = False) -> NDArray[np.intp]:
     return edges
 
 
-def check_weights(value: ArrayLike, n_edges: int) -> NDArray[np.float64]:
+def check_weights(value: ArrayLike, n_edges: int) -> Array:
     """The weights as a float64 array (E,), positive and finite."""
     weights = _as_floats(value, "weights")
     if weights.shape != (n_edges,):
@@ -94,7 +85,7 @@ def check_weights(value: ArrayLike, n_edges: int) -> NDArray[np.float64]:
     return weights
 
 
-def check_n_nodes(value: int, edges: NDArray[np.intp]) -> int:
+def check_n_nodes(value: int, edges: Ints) -> int:
     """The number of nodes, at least 1 and more than any node number in ``edges``."""
     try:
         n_nodes = operator.index(value)
@@ -126,7 +117,7 @@ def check_names(value: Iterable[Hashable]) -> tuple[Hashable, ...]:
     return names
 
 
-def check_confidence(value: ArrayLike, n_edges: int) -> NDArray[np.float64]:
+def check_confidence(value: ArrayLike, n_edges: int) -> Array:
     """The confidences as a float64 array (E,) in [0, 1]."""
     confidence = _as_floats(value, "confidence")
     if confidence.shape != (n_edges,):
@@ -139,7 +130,7 @@ def check_confidence(value: ArrayLike, n_edges: int) -> NDArray[np.float64]:
     return confidence
 
 
-def check_coordinates(value: ArrayLike, n_nodes: int) -> NDArray[np.float64]:
+def check_coordinates(value: ArrayLike, n_nodes: int) -> Array:
     """The coordinates as a finite float64 array (N, 2)."""
     coordinates = _as_floats(value, "coordinates")
     if coordinates.shape != (n_nodes, 2):
@@ -151,7 +142,7 @@ def check_coordinates(value: ArrayLike, n_nodes: int) -> NDArray[np.float64]:
     return coordinates
 
 
-def sort_edges(edges: NDArray[np.intp], n_nodes: int, directed: bool = False) -> NDArray[np.intp]:
+def sort_edges(edges: Ints, n_nodes: int, directed: bool = False) -> Ints:
     """The order that sorts the edges lexicographically; raises on a pair given twice."""
     keys = edges[:, 0] * n_nodes + edges[:, 1]
     order = np.argsort(keys, kind="stable")

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from heatgraph.arrays import Array
 from heatgraph.graph.checks import Parts, check_names
 
 if TYPE_CHECKING:
@@ -23,21 +24,6 @@ if TYPE_CHECKING:
     import torch_geometric
 
     from heatgraph.graph.graph import Graph
-
-__all__ = [
-    "from_adjacency",
-    "from_labels",
-    "from_laplacian",
-    "from_networkx",
-    "from_pandas",
-    "from_pygsp",
-    "labels",
-    "to_mne",
-    "to_networkx",
-    "to_pandas",
-    "to_pygsp",
-    "to_torch_geometric",
-]
 
 ROUNDING = 16.0 * float(np.finfo(np.float64).eps)  # of the largest entry of a matrix
 
@@ -285,7 +271,7 @@ def to_pygsp(graph: Graph) -> pygsp.graphs.Graph:
 def from_pygsp(graph: pygsp.graphs.Graph, names: Iterable[Hashable] | None) -> Parts:
     """By the matrix of weights."""
     parts = from_adjacency(graph.W, names, 0.0, bool(graph.is_directed()))
-    coordinates: NDArray[np.float64] | None = getattr(graph, "coords", None)
+    coordinates: Array | None = getattr(graph, "coords", None)
     if coordinates is not None and np.shape(coordinates) == (graph.N, 2):
         parts["coordinates"] = coordinates
     return parts

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     import pygsp
     import torch_geometric
 
-__all__ = ["Graph"]
-
 
 class Graph(GraphValue):
     """Hold a weighted graph, and turn it into the forms that other tools take.

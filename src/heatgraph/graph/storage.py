@@ -24,8 +24,6 @@ from heatgraph.graph.checks import Parts
 if TYPE_CHECKING:
     from heatgraph.graph.graph import Graph
 
-__all__ = ["is_plain", "load", "names_from_json", "save"]
-
 FORMAT = "heatgraph.Graph"
 FORMAT_VERSION = 1
 

@@ -9,24 +9,23 @@ from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.sparse.csgraph import connected_components
 
+from heatgraph.arrays import Array, Ints, Mask
 from heatgraph.graph import checks
-
-__all__ = ["GraphValue"]
 
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
 class GraphValue:
     """What :class:`~heatgraph.graph.Graph` holds and computes."""
 
-    edges: NDArray[np.intp]
-    weights: NDArray[np.float64]
+    edges: Ints
+    weights: Array
     n_nodes: int
     names: tuple[Hashable, ...] | None
-    confidence: NDArray[np.float64] | None
-    coordinates: NDArray[np.float64] | None
+    confidence: Array | None
+    coordinates: Array | None
     directed: bool
 
     def __init__(
@@ -144,7 +143,7 @@ class GraphValue:
             )
         return sp.csr_array(sp.diags_array(self.degrees()) - self.adjacency())
 
-    def degrees(self) -> NDArray[np.float64]:
+    def degrees(self) -> Array:
         """The sum of the weights at each node, of edges in and out, shape (n_nodes,).
 
         Examples
@@ -224,7 +223,7 @@ class GraphValue:
             raise ValueError(f"weight must be a number of at least 0, got {weight!r}")
         return self._keep(self.weights >= weight)
 
-    def _keep(self, mask: NDArray[np.bool_]) -> Self:
+    def _keep(self, mask: Mask) -> Self:
         return type(self)(
             self.edges[mask],
             self.weights[mask],
@@ -303,7 +302,7 @@ class GraphValue:
 
 
 def _implied_n_nodes(
-    edges: NDArray[np.intp],
+    edges: Ints,
     names: tuple[Hashable, ...] | None,
     coordinates: ArrayLike | None,
 ) -> int:
@@ -316,7 +315,7 @@ def _implied_n_nodes(
     raise ValueError("n_nodes must be given for a graph with no edges and no names")
 
 
-def _same(a: NDArray[np.float64] | None, b: NDArray[np.float64] | None) -> bool:
+def _same(a: Array | None, b: Array | None) -> bool:
     if a is None or b is None:
         return a is b
     return np.array_equal(a, b)

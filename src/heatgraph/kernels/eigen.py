@@ -5,14 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
+from heatgraph.arrays import Array
 from heatgraph.kernels import native
 from heatgraph.kernels.spectral import APART, HeatKernel, Kernel, Power, divided_differences
-
-__all__ = ["DenseHeat", "DenseKernel", "dense_kernel", "divided_difference_sum"]
-
-Array = NDArray[np.float64]
 
 LEAST_TIME = 1e-12  # times at and below this have no slope worth dividing by
 

@@ -12,18 +12,6 @@ from __future__ import annotations
 from importlib import import_module
 from types import ModuleType
 
-__all__ = [
-    "LEVEL",
-    "TERMS",
-    "WIDTH",
-    "apply",
-    "divided_differences",
-    "lasso",
-    "levels",
-    "minimise_model",
-    "quadratic",
-]
-
 MISSING = (
     "heatgraph's compiled core is missing. Install a wheel, or a C++17 compiler (Debian: "
     "`apt install g++`, macOS: `xcode-select --install`, Windows: Visual Studio Build Tools) and "

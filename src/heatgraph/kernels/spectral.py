@@ -12,25 +12,9 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from heatgraph.arrays import Array
 from heatgraph.errors import ParameterError
-
-__all__ = [
-    "KERNELS",
-    "HeatKernel",
-    "IdentityKernel",
-    "Kernel",
-    "MaternKernel",
-    "Power",
-    "TikhonovKernel",
-    "WaveKernel",
-    "divided_differences",
-    "exp_divided_differences",
-    "kernel_of",
-]
-
-Array = NDArray[np.float64]
 
 # Eigenvalues whose distance, times tau, is at least APART have a quotient with all its digits.
 # Between nearer ones the slope is integrated: POINTS are exact to rounding over so short a way.

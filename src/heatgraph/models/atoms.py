@@ -5,13 +5,9 @@ from __future__ import annotations
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from heatgraph.arrays import Array
 from heatgraph.kernels.eigen import DenseHeat
-
-__all__ = ["ATOMS", "AtomWeights", "RawAtoms", "UnitAtoms"]
-
-Array = NDArray[np.float64]
 
 
 class AtomWeights(Protocol):

@@ -19,23 +19,10 @@ from functools import cached_property
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from heatgraph.arrays import Array, Ints
 from heatgraph.graph.candidates import CandidateEdges
 from heatgraph.kernels.spectral import HeatKernel, Kernel, Power
-
-__all__ = [
-    "HEAT",
-    "GaussianHeat",
-    "GaussianPoint",
-    "HeatSpectrum",
-    "InformationProducts",
-    "LogPenalty",
-    "mean_variance",
-]
-
-Array = NDArray[np.float64]
-Ints = NDArray[np.intp]
 
 HEAT = Power(HeatKernel())
 NOISE_FLOOR = 1e-10  # of the mean variance: keeps the covariance invertible in double precision

@@ -6,17 +6,13 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
+from heatgraph.arrays import Array, Ints, Mask
 from heatgraph.graph.candidates import CandidateEdges
 from heatgraph.kernels.eigen import DenseHeat, dense_kernel
 from heatgraph.kernels.spectral import Kernel
 from heatgraph.models.atoms import AtomWeights
 from heatgraph.models.penalties import L1, Penalty
-
-__all__ = ["Dictionary", "HeatObjective", "Moments", "Signals", "spread"]
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,7 +20,7 @@ class Signals:
     """Observations ``X`` (N, M), zero where not observed, and the mask (N, M), or None for all."""
 
     X: Array
-    observed: NDArray[np.bool_] | None = None
+    observed: Mask | None = None
 
     @classmethod
     def from_missing(cls, X: Array) -> Signals:
@@ -34,17 +30,17 @@ class Signals:
             return cls(X)
         return cls(np.where(missing, 0.0, X), ~missing)
 
-    def take(self, which: NDArray[np.bool_] | NDArray[np.intp] | slice) -> Signals:
+    def take(self, which: Mask | Ints | slice) -> Signals:
         """Some of the signals."""
         observed = None if self.observed is None else self.observed[:, which]
         return Signals(np.ascontiguousarray(self.X[:, which]), observed)
 
-    def sample(self, which: NDArray[np.intp]) -> Signals:
+    def sample(self, which: Ints) -> Signals:
         """Some of the signals in memory, as signals elsewhere have it too."""
         return self.take(which)
 
     @property
-    def n_observed(self) -> NDArray[np.intp]:
+    def n_observed(self) -> Ints:
         """How many of the signals were observed at each node, (N,)."""
         N, M = self.X.shape
         return np.full(N, M) if self.observed is None else self.observed.sum(axis=1)

@@ -6,18 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-__all__ = [
-    "Conditional",
-    "Moments",
-    "condition",
-    "expected_moments",
-    "log_likelihoods",
-    "rescaled_log_likelihood",
-]
-
-Array = NDArray[np.float64]
+from heatgraph.arrays import Array, Ints
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,9 +54,9 @@ class Conditional:
     (rows, missing) and ``covariance`` (missing, missing) are conditional.
     """
 
-    rows: NDArray[np.intp]
-    missing: NDArray[np.intp]
-    seen: NDArray[np.intp]
+    rows: Ints
+    missing: Ints
+    seen: Ints
     mean: Array
     covariance: Array
 

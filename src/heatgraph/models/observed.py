@@ -17,15 +17,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 
+from heatgraph.arrays import Array, Ints
 from heatgraph.models.gaussian import GaussianHeat, GaussianPoint, InformationProducts
-
-__all__ = ["ObservedHeat", "ObservedPoint"]
-
-Array = NDArray[np.float64]
-Ints = NDArray[np.intp]
 
 
 @dataclass(frozen=True, eq=False)

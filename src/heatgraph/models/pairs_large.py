@@ -16,14 +16,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from heatgraph.arrays import Array, Ints
 from heatgraph.kernels.series import interpolate, quadratic_series
 from heatgraph.kernels.sparse_laplacian import aligned, block_width
 from heatgraph.models.gaussian_large import BlockSignals, LargePoint
-
-__all__ = ["Violations", "all_pairs", "violations"]
-
-Array = NDArray[np.float64]
-Ints = NDArray[np.intp]
 
 BLOCKS_AT_ONCE = 4  # of columns of the Laplacian's functions
 MOST = 10_000  # pairs of the nodes taken at once: the steepest of more are kept

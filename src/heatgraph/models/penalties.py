@@ -11,11 +11,8 @@ from __future__ import annotations
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
-__all__ = ["L1", "PENALTIES", "LogSum", "Penalty"]
-
-Array = NDArray[np.float64]
+from heatgraph.arrays import Array
 
 
 class Penalty(Protocol):

@@ -5,11 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-__all__ = ["ValidSet", "project_simplex"]
+from heatgraph.arrays import Array
 
-Array = NDArray[np.float64]
 # Of the total: a coordinate above the threshold by less is there by rounding alone.
 ROUNDING = 4.0 * float(np.finfo(np.float64).eps)
 

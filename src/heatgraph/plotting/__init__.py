@@ -10,10 +10,9 @@ from heatgraph.plotting.curves import (
     plot_stretches,
     plot_weights,
 )
-from heatgraph.plotting.graphs import plot_graph, plot_laplacians, plot_sources
+from heatgraph.plotting.graphs import plot_graph, plot_graphs, plot_laplacians, plot_sources
 from heatgraph.plotting.layout import layout
 from heatgraph.plotting.maps import plot_map
-from heatgraph.plotting.side_by_side import plot_graphs
 
 __all__ = [
     "layout",

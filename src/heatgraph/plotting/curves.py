@@ -16,20 +16,6 @@ from heatgraph.plotting.style import BLUE, INK, MARKERS, SEQUENCE, VERMILION, ba
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = [
-    "chosen_row",
-    "chosen_strength",
-    "chosen_stretch",
-    "judged_by",
-    "n_chosen",
-    "plot_convergence",
-    "plot_likelihood",
-    "plot_selection",
-    "plot_stretches",
-    "plot_weights",
-    "strength_lines",
-]
-
 MOST_MISSED = 1.05  # that is shown, of the hidden energy: predicting zero misses 1
 
 

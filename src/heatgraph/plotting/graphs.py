@@ -1,7 +1,8 @@
-"""Graphs: alone, with values, with the sources of a signal, and as matrices."""
+"""Pictures of graphs: nodes, edges, weights; one graph or several side by side."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -10,11 +11,11 @@ from matplotlib.collections import LineCollection
 from matplotlib.colors import Normalize, TwoSlopeNorm
 from matplotlib.patches import FancyArrowPatch
 from matplotlib.ticker import MaxNLocator
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from heatgraph.arrays import Array
 from heatgraph.graph import Graph
-from heatgraph.plotting.labels import draw_labels
-from heatgraph.plotting.layout import places_of
+from heatgraph.plotting.layout import draw_labels, places_of
 from heatgraph.plotting.style import (
     BLUE,
     FONT,
@@ -35,9 +36,6 @@ from heatgraph.plotting.style import (
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["draw_edges", "draw_nodes", "frame", "plot_graph", "plot_laplacians", "plot_sources"]
-
-Array = NDArray[np.float64]
 
 FAINT = 0.05
 
@@ -309,3 +307,66 @@ def frame(ax: Axes, places: Array) -> None:
     ax.set_ylim(low[1] - margin[1], high[1] + margin[1])
     ax.set_aspect("equal")
     ax.set_axis_off()
+
+
+COLUMNS = 4  # pictures beside each other, at most
+MAX_NAMED = 12  # nodes; more names than that do not fit into a small picture
+SIDE, TITLE = 3.2, 0.4  # inches: the width of a picture, and the height of what is over it
+TALLNESS = (0.4, 1.5)  # between which the shape of the layout sets that of a picture
+
+
+def plot_graphs(
+    graphs: Sequence[Graph],
+    titles: Sequence[str] | None = None,
+    coordinates: ArrayLike | None = None,
+) -> list[Axes]:
+    """Draw graphs on the same nodes side by side, every node in the same place.
+
+    Parameters
+    ----------
+    graphs : sequence of Graph
+        All with the same number of nodes.  Nodes are laid out by the first, which has their names
+        where they are few.
+    titles : sequence of str, optional
+        One a graph; the number of edges is added.
+    coordinates : array-like, shape (n_nodes, 2), optional
+        Where the nodes are, in place of the layout.
+
+    Returns
+    -------
+    list of matplotlib Axes
+
+    Examples
+    --------
+    >>> graph = Graph([(0, 1), (1, 2)], [1.0, 2.0])
+    >>> [ax.get_title() for ax in plot_graphs([graph, graph.cut(n_edges=1)], ["true", "learned"])]
+    ['true, 2 edges', 'learned, 1 edge']
+    """
+    if not graphs or len({graph.n_nodes for graph in graphs}) != 1:
+        raise ValueError("graphs must be one or more, all with the same number of nodes")
+    if titles is not None and len(titles) != len(graphs):
+        raise ValueError(f"titles must be one a graph, got {len(titles)} for {len(graphs)}")
+    import matplotlib.pyplot as plt
+
+    places = places_of(graphs[0], coordinates)
+    n_columns = min(COLUMNS, len(graphs))
+    n_rows = math.ceil(len(graphs) / n_columns)
+    span = np.maximum(np.ptp(places, axis=0), 1e-9)
+    height = SIDE * float(np.clip(span[1] / span[0], *TALLNESS)) + TITLE
+    size = (SIDE * n_columns, height * n_rows)
+    _, grid = plt.subplots(n_rows, n_columns, figsize=size, layout="constrained", squeeze=False)
+    panels = list(np.ravel(grid))
+    for k, panel in enumerate(panels):
+        if k >= len(graphs):
+            panel.set_axis_off()
+            continue
+        graph = graphs[k]
+        draw_edges(panel, graph, places)
+        draw_nodes(panel, places, None)
+        frame(panel, places)
+        count = f"{graph.n_edges} edge{'' if graph.n_edges == 1 else 's'}"
+        title = count if titles is None else f"{titles[k]}, {count}"
+        panel.set_title(title, fontsize=FONT, **LITERAL)
+        if k == 0 and graph.names is not None and graph.n_nodes <= MAX_NAMED:
+            draw_labels(panel, places, texts(graph), graph.edges)
+    return panels[: len(graphs)]

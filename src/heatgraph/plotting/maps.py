@@ -8,18 +8,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from matplotlib.collections import LineCollection, PolyCollection
 from matplotlib.colors import Normalize
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from heatgraph.arrays import Array
 from heatgraph.graph import Graph
-from heatgraph.plotting.labels import draw_labels
+from heatgraph.plotting.layout import draw_labels
 from heatgraph.plotting.style import INK, MAX_NAMES, POSITIVE, VERMILION, figure_of, new_axes, texts
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["edge_style", "plot_map"]
-
-Array = NDArray[np.float64]
 
 LAND, BORDER, SEA = "#EFEDE8", "#B5B1A8", "#FFFFFF"
 MARGIN = 0.06

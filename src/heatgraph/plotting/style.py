@@ -4,18 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from heatgraph.graph import Graph
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["bare", "figure_of", "new_axes", "new_row", "shortened", "texts"]
-
-Array = NDArray[np.float64]
 
 # Okabe and Ito's colours, which remain apart for every kind of colour vision.
 BLUE, ORANGE, VERMILION, INK = "#0072B2", "#E69F00", "#D55E00", "#222222"

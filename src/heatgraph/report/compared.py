@@ -10,12 +10,10 @@ import numpy as np
 
 from heatgraph.comparison import Comparison, MethodResult
 from heatgraph.plotting.style import BLUE, VERMILION, shortened
-from heatgraph.report.markup import paragraphs, table
+from heatgraph.report.canvas import paragraphs, table
 
 if TYPE_CHECKING:
     from bokeh.plotting import figure
-
-__all__ = ["compared_section", "missed_picture"]
 
 NAME = "methods"  # of the section and of its picture
 LONGEST = 24  # name of a method that is written in full

@@ -19,17 +19,19 @@ from bokeh.models import (
     TapTool,
 )
 from bokeh.plotting import figure
-from numpy.typing import NDArray
 
+from heatgraph.arrays import Array
 from heatgraph.plotting.style import BLUE, SEQUENCE, VERMILION, shortened
-from heatgraph.report.canvas import new_figure, put_legend, tag
-from heatgraph.report.curves import MARKERS, convergence, likelihood, selection
-from heatgraph.report.node_positions import Places
-from heatgraph.report.page_data import Content
-
-__all__ = ["MAX_NAMED", "pictures"]
-
-Array = NDArray[np.float64]
+from heatgraph.report.canvas import (
+    MARKERS,
+    convergence,
+    likelihood,
+    new_figure,
+    put_legend,
+    selection,
+    tag,
+)
+from heatgraph.report.page_data import Content, Places
 
 MAX_OUTLINED = 1000  # nodes; more of them would be all outline
 MAX_NAMED = 30  # nodes; more names than that do not fit beside the matrix

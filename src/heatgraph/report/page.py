@@ -23,14 +23,10 @@ from heatgraph.comparison import Comparison
 from heatgraph.files import write_atomically
 from heatgraph.graph import Graph
 from heatgraph.plotting.style import shortened
-from heatgraph.report import page_text
+from heatgraph.report import sections
+from heatgraph.report.canvas import paragraphs, readable, table, text
 from heatgraph.report.compared import compared_section, missed_picture
-from heatgraph.report.markup import paragraphs, readable, table, text
-from heatgraph.report.node_positions import place
-from heatgraph.report.page_data import Content, gather
-from heatgraph.report.sections import sections
-
-__all__ = ["write_report"]
+from heatgraph.report.page_data import Content, gather, place
 
 POLICY = (
     "default-src 'none'; script-src {scripts}; style-src 'unsafe-inline'; img-src data:; "
@@ -128,7 +124,7 @@ def _page(
     scripts = {"library": _script(library), "script": _script(_part("report.js"))}
     hashes = " ".join(f"'sha256-{_digest(text)}'" for text in scripts.values())
     figures = _figures(model, content, comparison)
-    below = sections(model, content, figures["names"])
+    below = sections.sections(model, content, figures["names"])
     if comparison is not None:
         below = compared_section(comparison, content.places.xy) + below
     return Template(_part("page.html")).substitute(
@@ -136,15 +132,15 @@ def _page(
         policy=POLICY.format(scripts=hashes),
         title=text(readable(title)),
         style=_part("report.css"),
-        lead=text(page_text.lead(model, content)),
-        story=paragraphs([told] if (told := page_text.story(content)) else [], "hint"),
-        cautions=paragraphs([*warnings, *page_text.cautions(model, content)], "caution"),
+        lead=text(sections.lead(model, content)),
+        story=paragraphs([told] if (told := sections.story(content)) else [], "hint"),
+        cautions=paragraphs([*warnings, *sections.cautions(model, content)], "caution"),
         graph_hint=text(_graph_hint(content)),
         signal_controls=_signal_controls(content),
         matrix_hint=_matrix_hint(content),
         sections=below,
         parameters=_parameters(model, content),
-        omissions=paragraphs(page_text.omissions(content), "hint"),
+        omissions=paragraphs(sections.omissions(content), "hint"),
         data=_json(_data(content)),
         pictures=_json(figures),
     )
@@ -224,8 +220,8 @@ def _signal_controls(content: Content) -> str:
 
 
 def _parameters(model: Any, content: Content) -> str:
-    told = table(["", ""], page_text.what_was_run(model, content))
-    rows = page_text.parameters(model)
+    told = table(["", ""], sections.what_was_run(model, content))
+    rows = sections.parameters(model)
     if not rows:
         return told
     every = table(["parameter", "value"], rows)

@@ -1,4 +1,4 @@
-"""Signals, their sources and their fit, and how far the heat of a scale reaches."""
+"""The signals that the page shows: their sources, their fit, what was filled."""
 
 from __future__ import annotations
 
@@ -7,19 +7,73 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from scipy.sparse.csgraph import shortest_path
 from scipy.sparse.linalg import expm_multiply
 
+from heatgraph.arrays import Array, Ints
 from heatgraph.estimators import HeatCovariance
 from heatgraph.graph import Graph
 from heatgraph.kernels.eigen import DenseHeat
-from heatgraph.report.gaussian import mean_heat
-from heatgraph.report.markup import readable
+from heatgraph.report.canvas import readable
 
-__all__ = ["Shown", "diffuse", "reach", "show_signals"]
+MAX_GAPS = 200  # rows of a table that a reader still looks at
+STRONGEST = 3  # of the sources of a signal, which are at every node
+INTERVAL = 1.96  # standard deviations that hold 95% of a Gaussian
 
-Array = NDArray[np.float64]
+
+@dataclass(frozen=True)
+class Gap:
+    """A value that was not observed: its mean and the ends of its 95% interval."""
+
+    signal: int
+    node: int
+    mean: float
+    low: float
+    high: float
+
+
+def gaps_of(model: Any, signals: Any, at_most: int = MAX_GAPS) -> tuple[list[Gap], int]:
+    """The first gaps of signals as a Gaussian model fills them, and how many there are."""
+    if not isinstance(model, HeatCovariance) or signals is None:
+        return [], 0
+    missing = np.isnan(np.asarray(signals, dtype=np.float64))
+    if not missing.any():
+        return [], 0
+    places = np.argwhere(missing)
+    mean, std = (np.asarray(part) for part in model.impute(signals, return_std=True))
+    found = [
+        Gap(m, n, mean[m, n], mean[m, n] - INTERVAL * std[m, n], mean[m, n] + INTERVAL * std[m, n])
+        for m, n in places[:at_most].tolist()
+    ]
+    return found, len(places)
+
+
+def mean_heat(model: HeatCovariance, signals: Any) -> tuple[Array, Array]:
+    """The mean heat (M, S, N) released, given signals, and the same with the strongest only."""
+    H = np.asarray(model.transform(signals)).reshape(-1, model.scales_.size, model.n_features_in_)
+    flat = np.abs(H).reshape(len(H), -1)
+    least = np.sort(flat, axis=1)[:, -min(STRONGEST, flat.shape[1])]
+    return H, np.where(np.abs(H) >= least[:, None, None], H, 0.0)
+
+
+def with_graph(graph: Graph, learned: Graph) -> Graph:
+    """The edges of the graph, and those of the model that the graph leaves out.
+
+    The graph of a Gaussian model comes from a fit of its own, whose edges need not be among the
+    model's.
+    """
+    code = learned.edges[:, 0] * learned.n_nodes + learned.edges[:, 1]
+    rest = ~np.isin(code, graph.edges[:, 0] * learned.n_nodes + graph.edges[:, 1])
+    edges = np.concatenate([graph.edges, learned.edges[rest]]).reshape(-1, 2)
+    weights = np.concatenate([graph.weights, learned.weights[rest]])
+    return Graph(edges, weights, learned.n_nodes, learned.names)
+
+
+def p_value(confidence: float) -> str:
+    """A p-value as it is written."""
+    p = 1.0 - confidence
+    return "< 0.0001" if p < 1e-4 else f"{p:.2g}"
+
 
 MAX_VALUES = 250_000  # of signals in a page: with their fit, below 3 MB
 MAX_DENSE = 1500  # nodes up to which the kernel is taken by an eigendecomposition
@@ -43,7 +97,7 @@ class Shown:
     sources: Array
     explained: Array | None
     n_signals: int
-    rows: NDArray[np.intp]
+    rows: Ints
 
 
 def show_signals(
@@ -85,7 +139,7 @@ def show_signals(
     )
 
 
-def evenly(n: int, at_most: int) -> NDArray[np.intp]:
+def evenly(n: int, at_most: int) -> Ints:
     """All of ``n``, or as many as there may be, at even distances."""
     if n <= at_most:
         return np.arange(n)
@@ -150,12 +204,12 @@ def reach(graph: Graph, learned: Graph, scales: Array) -> list[Array]:
     return curves
 
 
-def _rows(signals: Any, rows: NDArray[np.intp]) -> Any:
+def _rows(signals: Any, rows: Ints) -> Any:
     return signals.iloc[rows] if hasattr(signals, "iloc") else np.asarray(signals)[rows]
 
 
 def _sources(
-    model: Any, signals: Any, sources: Any, rows: NDArray[np.intp]
+    model: Any, signals: Any, sources: Any, rows: Ints
 ) -> tuple[Array | None, Array | None]:
     """The sources of the signals shown, and those of them that are ringed."""
     if sources is not None:
@@ -176,7 +230,7 @@ def _sparse(H: Array | None) -> Array:
     return np.column_stack([found, H[tuple(found.T)]])
 
 
-def _labels(names: Any, signals: Any, rows: NDArray[np.intp]) -> tuple[str, ...]:
+def _labels(names: Any, signals: Any, rows: Ints) -> tuple[str, ...]:
     if names is None and isinstance(signals, pd.DataFrame):
         # Numbers that pandas made up say less than the position.
         names = None if isinstance(signals.index, pd.RangeIndex) else signals.index.tolist()

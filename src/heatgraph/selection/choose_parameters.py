@@ -1,7 +1,7 @@
 """alpha, beta, the scales and their number, chosen by signals that are held out.
 
 Signals are held out in turn, and the fit of the others says how likely they are: by the covariance
-of its graph and scales, see :mod:`heatgraph.selection.second_moments`.  One parameter is moved at a
+of its graph and scales, see :mod:`heatgraph.selection.likelihood`.  One parameter is moved at a
 time: alpha down from a value that is too large and beta, each for as long as signals become more
 likely by more than chance; then the scales, as multiples of those that were learned, to the top of
 the parabola through the best three.  Every fit starts from the one before it.
@@ -19,13 +19,20 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from joblib import Parallel, delayed
-from numpy.typing import NDArray
 
+from heatgraph.arrays import Array, Ints
 from heatgraph.models.heat import HeatObjective, Signals
 from heatgraph.selection.folds import Folds
-from heatgraph.selection.masked_prediction import HiddenPart, hide_by, prediction_errors, turns_for
-from heatgraph.selection.scores import HeldOutScore, means_of, score_held_out
-from heatgraph.selection.second_moments import surprise
+from heatgraph.selection.likelihood import surprise
+from heatgraph.selection.masked_prediction import (
+    HeldOutScore,
+    HiddenPart,
+    hide_by,
+    means_of,
+    prediction_errors,
+    score_held_out,
+    turns_for,
+)
 from heatgraph.solvers.driver import NO_CHECKPOINT, Keeper, Record
 from heatgraph.solvers.heat import ROUGH, read_solution, solution_record, solve_heat
 from heatgraph.solvers.result import Solution, Status
@@ -39,10 +46,6 @@ from heatgraph.solvers.signal_model import (
 )
 from heatgraph.solvers.threads import bounded_blas
 
-__all__ = ["ALPHAS", "BETAS", "HIDDEN_SHARE", "Choice", "Grid", "choose", "units_of"]
-
-Array = NDArray[np.float64]
-
 # In units of the signals (see `units_of`), so that scaling X changes nothing.  Descending: where
 # the last predicts best, the search goes on by the same ratio.
 ALPHAS = (0.2, 0.1, 0.05, 0.025)
@@ -52,7 +55,7 @@ STRETCH = 1.2  # from one multiple of the learned scales to the next
 # Far beyond the learned scales, where signals are about as likely, the graph loses edges.
 STRETCHES = tuple(STRETCH**k for k in range(-2, 3))
 CODINGS = (1.0, 0.5, 0.25, 0.125)  # of alpha, to predict with
-HIDDEN_SHARE = 0.25
+HIDDEN_SHARE = 0.25  # of the entries of a held-out signal
 TOL = 1e-2  # residual of the fits that are compared: enough to rank them
 MAX_ITER = 24  # of such a fit, after the first
 CODING_ROUNDS = 3  # of reweighting, to rank: further rounds change which is best in few cases
@@ -176,9 +179,8 @@ class Part:
     share: float
 
 
-def hold_out(
-    signals: Signals, train: NDArray[np.intp], test: NDArray[np.intp], rng: np.random.Generator
-) -> Part:
+def hold_out(signals: Signals, train: Ints, test: Ints, rng: np.random.Generator) -> Part:
+    """A fold: the signals to learn from, and those held out with some entries hidden."""
     N, M = signals.X.shape
     held_out = signals.take(test)
     draws = rng.random(held_out.X.shape)

@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
-__all__ = ["CUTS", "mixture_cut", "otsu", "typical_cut"]
+from heatgraph.arrays import Array
 
-Array = NDArray[np.float64]
-
-MAX_STEPS = 500
+MAX_STEPS = 500  # of expectation and maximisation
 NEGLIGIBLE = 1e-6  # of the largest weight: zero, for the purpose of a cut
 NARROWEST = 0.05  # the edges' spread relative to their mean; keeps the fit from collapsing
-SETTLED = 1e-8
+SETTLED = 1e-8  # change of a step, at which the fit has settled
 TYPICAL_SHARE = 0.35
 SURE = (0.99, 0.01)  # how likely a weight above Otsu's cut, or below it, is an edge's, at first
 THINNEST = 1e-4  # of the largest weight: what the spread of noise and of edges is at least

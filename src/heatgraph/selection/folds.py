@@ -12,16 +12,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import stats
 from sklearn.model_selection import GroupKFold
 
-__all__ = ["N_FOLDS", "Folds", "Split", "autocorrelation", "make_folds"]
+from heatgraph.arrays import Array, Ints
 
-Array = NDArray[np.float64]
-Ints = NDArray[np.intp]
-
-N_FOLDS = 3
+N_FOLDS = 3  # where the caller names no number
 LEVEL = 0.01  # of the test that consecutive rows are not correlated
 CONFIDENCE = 0.95  # that correlated errors are below their bounds
 FORGOTTEN = 0.1  # autocorrelation below which two rows count as strangers

@@ -13,18 +13,15 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from heatgraph.arrays import Array
 from heatgraph.models.heat import Signals
-from heatgraph.models.sparse_dictionary import SparseDictionary
+from heatgraph.models.sparse_heat import SparseDictionary
 from heatgraph.selection.choose_parameters import HIDDEN_SHARE
 from heatgraph.selection.masked_prediction import hide_entries
 from heatgraph.solvers.driver import Record
-from heatgraph.solvers.large_lasso import LargeLasso
+from heatgraph.solvers.lasso import LargeLasso
 
-__all__ = ["SourceChoice", "SourceProblem", "choose_sources"]
-
-Array = NDArray[np.float64]
 Report = Callable[[int, int], None]  # how many were tried, and of how many at most
 
 SAMPLE = 32  # signals

@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 
 from heatgraph.solvers.result import Monitor, Progress, Status
 
-__all__ = ["NO_CHECKPOINT", "Keeper", "Record", "Stage", "attempt", "iterate", "run_stage"]
-
 State = TypeVar("State")
 Start = TypeVar("Start", contravariant=True)
 T = TypeVar("T")

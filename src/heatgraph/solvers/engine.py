@@ -16,25 +16,13 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from heatgraph.arrays import Array
 from heatgraph.graph.candidates import CandidateEdges
 from heatgraph.models.heat import Dictionary, HeatObjective, Moments, Signals
 from heatgraph.models.penalties import L1, Penalty
 from heatgraph.solvers.lasso import Coding, code
 from heatgraph.solvers.quasi_newton import Evaluation
 
-__all__ = [
-    "BATCH",
-    "CODING_ROUNDS",
-    "CODING_TOL",
-    "Engine",
-    "LocalEngine",
-    "code_signals",
-    "contrasts_of",
-    "to_dense",
-    "to_sparse",
-]
-
-Array = NDArray[np.float64]
 Codes = TypeVar("Codes")
 Slopes = TypeVar("Slopes")
 

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from heatgraph.arrays import Array
 from heatgraph.graph.candidates import CandidateEdges
 from heatgraph.kernels.spectral import Kernel
 from heatgraph.models.gaussian import (
@@ -27,9 +27,6 @@ from heatgraph.models.observed import ObservedHeat, ObservedPoint
 from heatgraph.solvers.projected_newton import NewtonState, Point, minimise_box
 from heatgraph.solvers.result import Status
 
-__all__ = ["GaussianFit", "GaussianFitter", "shrunk"]
-
-Array = NDArray[np.float64]
 Report = Callable[[NewtonState], None]
 
 START_SHRINKAGE = (1e-3, 0.1)  # of the moment whose logarithm is taken: least, and without signals

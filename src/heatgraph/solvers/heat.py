@@ -20,8 +20,8 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from heatgraph.arrays import Array
 from heatgraph.models.simplex import ValidSet
 from heatgraph.solvers.driver import (
     NO_CHECKPOINT,
@@ -33,10 +33,6 @@ from heatgraph.solvers.driver import (
 from heatgraph.solvers.engine import Engine
 from heatgraph.solvers.quasi_newton import Curvature, Evaluation, QuasiNewton, State
 from heatgraph.solvers.result import Monitor, Progress, Solution, Status
-
-__all__ = ["ROUGH", "read_solution", "solution_record", "solve_heat"]
-
-Array = NDArray[np.float64]
 
 ROUGH = 1e-2  # residual of an l1 fit that is only the start, and of fits that are compared
 STEPS_PER_TANGENT = 2  # of the graph: to follow a tangent further costs more than a new one

@@ -6,16 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from scipy.stats import norm
 
+from heatgraph.arrays import Array, Ints, Mask
 from heatgraph.graph import CandidateEdges, Graph
 from heatgraph.models.gaussian import NOISE_FLOOR, GaussianPoint, mean_variance
 from heatgraph.solvers.gaussian import GaussianFitter
-
-__all__ = ["AT_BOUND", "HEAVY", "edge_tests"]
-
-Array = NDArray[np.float64]
 
 HEAVY = 3.0  # times the scale: heat of an edge this heavy is even to exp(-12)
 RATIO_TOL = 0.3  # nats by which a log-likelihood ratio of the surest edges may be off
@@ -23,7 +19,7 @@ AT_BOUND = 10.0  # times the noise floor: a noise below this is at its bound, an
 
 
 def edge_tests(
-    fitter: GaussianFitter, S: Array, n_signals: float, graph: Graph, asked: NDArray[np.intp]
+    fitter: GaussianFitter, S: Array, n_signals: float, graph: Graph, asked: Ints
 ) -> pd.DataFrame:
     """Tests of ``w_e = 0`` for the pairs ``asked`` (P, 2), given the edges of ``graph``.
 
@@ -84,9 +80,7 @@ def _root_of_ratio(
     return float(np.sqrt(max(n_signals * (fit.point.value - point.value), 0.0)))
 
 
-def _of_trace(
-    w: Array, free: NDArray[np.intp], covariance: Array, n_nodes: int
-) -> tuple[Array, Array]:
+def _of_trace(w: Array, free: Ints, covariance: Array, n_nodes: int) -> tuple[Array, Array]:
     """Weights of sum N/2 and their standard errors, by the delta method.
 
     ``w N / (2 sum w)`` has the slopes ``N / (2 sum w) (I - w 1^T / sum w)``.
@@ -101,7 +95,7 @@ def _of_trace(
     return w * unit, errors
 
 
-def _free(point: GaussianPoint, S: Array) -> NDArray[np.bool_]:
+def _free(point: GaussianPoint, S: Array) -> Mask:
     """Which parameters are off their bounds."""
     lower, upper = point.problem.bounds
     free = (point.x > lower) & (point.x < upper)
@@ -114,8 +108,8 @@ def _score(
     S: Array,
     n_signals: float,
     kept: CandidateEdges,
-    asked: NDArray[np.intp],
-    free: NDArray[np.bool_],
+    asked: Ints,
+    free: Mask,
     inverse: Array,
 ) -> tuple[Array, Array]:
     """The slope of the log-likelihood in each pair, and its standard deviation."""

@@ -5,16 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from heatgraph.arrays import Array
 from heatgraph.graph.candidates import CandidateEdges
 from heatgraph.solvers.driver import iterate
-from heatgraph.solvers.laplacian_qp import LaplacianQP
 from heatgraph.solvers.result import Monitor, Progress, Solution, Status
-
-__all__ = ["PaperOptions", "solve_paper"]
-
-Array = NDArray[np.float64]
+from heatgraph.solvers.simplex_qp import LaplacianQP
 
 CUT = 1e-4  # the weight above which the paper counts an edge
 # Of the natural unit of the curvature in L: within a small factor of what the backtracking settles

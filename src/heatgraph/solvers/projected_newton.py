@@ -15,16 +15,11 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
+from heatgraph.arrays import Array, Ints, Mask
 from heatgraph.solvers.driver import iterate
 from heatgraph.solvers.result import Status
-
-__all__ = ["NewtonState", "Point", "minimise_box", "promised_fall"]
-
-Array = NDArray[np.float64]
-Ints = NDArray[np.intp]
 
 # With the curvature, at the most, for one minimisation of the model: far from the end and near it.
 PRODUCTS = (12, 30)
@@ -32,7 +27,7 @@ NEAR = 1e-3  # the residual below which the end is near
 MODEL_TOL = 0.2  # the model is minimised to this share of its first projected gradient, or better
 FACE_TOL = 0.3  # conjugate gradients on one face stop at this share of their first residual
 DAMPING = 1e-3  # of the diagonal, at the start
-DAMPING_RANGE = (1e-6, 1e9)
+DAMPING_RANGE = (1e-6, 1e9)  # of the diagonal: almost Newton steps, and hardly a step
 GOOD, POOR, ACCEPTED = 0.7, 0.3, 1e-2  # true fall over predicted fall
 FURTHEST = 2.0  # how far a coordinate without two finite bounds moves in one step, at the most
 SHORTER = 0.4  # each step of the search along the projected path, of the one before
@@ -215,7 +210,7 @@ def _minimise_model(
     return d, float(g @ d) + 0.5 * float(d @ Bd)
 
 
-def _solved(B: Array, r: Array, free: NDArray[np.bool_]) -> tuple[Array, Array, int] | None:
+def _solved(B: Array, r: Array, free: Mask) -> tuple[Array, Array, int] | None:
     """Solve ``B x = -r`` on the free coordinates; None where rounding leaves no factor."""
     x, some = np.zeros_like(r), np.flatnonzero(free)
     try:
@@ -230,7 +225,7 @@ def _conjugate_gradients(
     product: Callable[[Array], Array],
     r: Array,
     diagonal: Array,
-    free: NDArray[np.bool_],
+    free: Mask,
     d: Array,
     room: tuple[Array, Array],
     most: int,

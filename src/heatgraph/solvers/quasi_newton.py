@@ -17,15 +17,12 @@ from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from heatgraph.arrays import Array
 from heatgraph.kernels import native
 from heatgraph.models.simplex import ValidSet
 from heatgraph.solvers.result import Status
 
-__all__ = ["Curvature", "Evaluation", "QuasiNewton", "State"]
-
-Array = NDArray[np.float64]
 Aux = TypeVar("Aux")
 
 MEMORY = (4, 10)  # pairs, the fewest and the most

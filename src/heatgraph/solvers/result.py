@@ -7,9 +7,8 @@ from enum import StrEnum
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
-__all__ = ["Monitor", "Progress", "Solution", "Status"]
+from heatgraph.arrays import Array
 
 
 class Status(StrEnum):
@@ -74,16 +73,16 @@ class Solution:
     the gradient over them, (m, n) each, for a fit that goes on.
     """
 
-    w: NDArray[np.float64]
-    tau: NDArray[np.float64]
+    w: Array
+    tau: Array
     codes: Any
-    objective: NDArray[np.float64]
+    objective: Array
     status: Status
     n_iter: int
     residual: float = field(default=float("nan"))
-    memory: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None
+    memory: tuple[Array, Array] | None = None
 
     @classmethod
-    def start(cls, w: NDArray[np.float64], tau: NDArray[np.float64]) -> Solution:
+    def start(cls, w: Array, tau: Array) -> Solution:
         """Weights and scales from which nothing was solved for yet."""
         return cls(w, tau, None, np.empty(0), Status.MAX_ITER, 0)

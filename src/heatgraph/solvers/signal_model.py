@@ -22,23 +22,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from heatgraph.arrays import Array, Mask
 from heatgraph.models.heat import Dictionary, HeatObjective, Moments, Signals
 from heatgraph.solvers.engine import BATCH, CODING_TOL, Engine, LocalEngine
 from heatgraph.solvers.quasi_newton import Evaluation
 from heatgraph.solvers.result import Solution
-
-__all__ = [
-    "PLAIN",
-    "InterceptEngine",
-    "LevelCodes",
-    "SignalModel",
-    "codes_of",
-    "engine_of",
-    "level_of",
-    "subtract_level",
-]
-
-Array = NDArray[np.float64]
 
 SETTLED = 1e-9  # relative fall of the objective from one tangent to the next: codes are found
 MOST_TANGENTS = 50  # until then
@@ -235,7 +223,7 @@ class LevelProblem:
         return C
 
 
-def _projections(atoms: Array, used: NDArray[np.bool_], observed: NDArray[Any] | None) -> Array:
+def _projections(atoms: Array, used: Mask, observed: NDArray[Any] | None) -> Array:
     """``sum_m O_m P_m O_m`` (N, N) of the atoms (N, K) that are used, (m, K)."""
     most = int(used.sum(axis=1).max())
     # Arrays of one size: atoms beyond a signal's own support are set to zero.

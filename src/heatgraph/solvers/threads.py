@@ -15,8 +15,6 @@ from typing import TypeVar
 
 from threadpoolctl import ThreadpoolController
 
-__all__ = ["LARGE", "bounded_blas", "run_threads"]
-
 T = TypeVar("T")
 R = TypeVar("R")
 
