@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import subprocess
 import sys
@@ -299,7 +300,21 @@ def tables(results: dict[str, Any]) -> str:
             shown = [f"{v:.3g}" if isinstance(v, float) else str(v) for v in cells]
             pages.append(f"| {' | '.join(shown)} |")
         pages.append("")
-    return "\n".join(pages)
+    return "\n".join([*pages, *growth(results)])
+
+
+def growth(results: dict[str, Any]) -> list[str]:
+    """How the time of a whole fit of clean geometric graphs grows with the number of nodes."""
+    rows = results.get("rows", {})
+    first = rows.get("recovery", {}).get("fit geometric 2000 500 0.0")
+    last = rows.get("huge", {}).get("fit geometric 100000 500 0.0")
+    if first is None or last is None:
+        return []
+    time, nodes = (last[key] / first[key] for key in ("processor seconds", "nodes"))
+    return [
+        f"From {first['nodes']:,} to {last['nodes']:,} nodes the processor time of a clean fit grows "
+        f"as the number of nodes to the power of {math.log(time) / math.log(nodes):.2f}.\n"
+    ]
 
 
 def key_of(row: tuple[Any, ...]) -> str:
