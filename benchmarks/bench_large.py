@@ -312,8 +312,8 @@ def growth(results: dict[str, Any]) -> list[str]:
         return []
     time, nodes = (last[key] / first[key] for key in ("processor seconds", "nodes"))
     return [
-        f"From {first['nodes']:,} to {last['nodes']:,} nodes the processor time of a clean fit grows "
-        f"as the number of nodes to the power of {math.log(time) / math.log(nodes):.2f}.\n"
+        f"From {first['nodes']:,} to {last['nodes']:,} nodes the processor time of a clean fit "
+        f"grows as the number of nodes to the power of {math.log(time) / math.log(nodes):.2f}.\n"
     ]
 
 
