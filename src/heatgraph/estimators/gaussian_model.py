@@ -79,7 +79,9 @@ class GaussianModelMixin(TransformerMixin):  # which wraps the transform of this
         DataFrame
             ``source``, ``target``, ``weight``, ``standard_error``, ``z``, ``p_value``; weights in
             the units of ``graph_``.  The weight of a pair that is not fitted is 0 and has no
-            standard error.
+            standard error.  ``z`` differs a little from ``weight / standard_error``: it tests the
+            weight before all weights are scaled to the trace of ``graph_``, and the standard error
+            is that of the scaled weight, so that the error of their sum is part of it.
         """
         check_is_fitted(self)
         check_choice("pairs", pairs, ("graph", "all"))
