@@ -10,6 +10,7 @@ from heatgraph import HeatCovariance, LearnHeat
 from heatgraph.datasets import make_graph, make_heat_signals
 from heatgraph.estimators import fitted_graph, large
 from heatgraph.metrics import edge_scores
+from heatgraph.models.penalties import PENALTIES, LogSum
 from heatgraph.selection.source_choice import SourceChoice
 from heatgraph.storage import load_model, save_model
 
@@ -269,3 +270,11 @@ class TestNearest:
         again = validation.resolve_candidates(10, X, None)
         assert (again.i == nearly.i).all()
         assert (again.j == nearly.j).all()
+
+
+@pytest.mark.parametrize("solver", ["sparse", "paper"])
+def test_a_penalty_that_a_solver_does_not_know_is_refused(problem, monkeypatch, solver):
+    monkeypatch.setitem(PENALTIES, "new", LogSum())
+    atoms = "raw" if solver == "paper" else "unit"
+    with pytest.raises(ValueError, match="penalty"):
+        LearnHeat(solver=solver, penalty="new", atoms=atoms, **GIVEN).fit(problem[1])
