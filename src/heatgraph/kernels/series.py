@@ -34,7 +34,7 @@ __all__ = [
 
 Array = NDArray[np.float64]
 
-MOST_TERMS = 2048
+MOST_TERMS = 2048  # a series that needs more is cut there
 CHECKED_BETWEEN = 3  # points between two nodes at which the error of a series is looked at
 FACTOR_TOL = 1e-6  # of the largest factor: smaller ones are left out
 
