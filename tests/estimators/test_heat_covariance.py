@@ -698,9 +698,18 @@ class TestNodesThatNothingIsKnownOf:
         with pytest.warns(UserWarning, match=r"nothing is known of their edges: \[3\]"):
             model = HeatCovariance(shrinkage=0.01, penalty=1.0).fit(X)
         assert 3 not in model.graph_.edges
-        assert 3 not in model.weights_.edges
+        assert (3 in model.weights_.edges) == np.isfinite(value)
         assert 3 not in model.edge_statistics()[["source", "target"]].to_numpy()
         assert model.graph_.n_edges > 0
+
+    @pytest.mark.filterwarnings("ignore:HeatCovariance. constant")
+    def test_are_predicted_from_others_if_they_were_constant(self, rng):
+        """A tracer that has not arrived at a station yet comes from the stations around."""
+        X = rng.standard_normal((20, 1)) + 0.3 * rng.standard_normal((20, 6))
+        X[:, 5] = 0.0
+        model = HeatCovariance(shrinkage=0.3, penalty=0.0).fit(X)
+        new = np.array([[3.0, 3.0, 3.0, 3.0, 3.0, np.nan]])
+        assert model.impute(new)[0, 5] > 0.1
 
     def test_may_leave_no_pair_at_all(self, rng):
         X = np.column_stack([rng.standard_normal(20), np.ones(20)])

@@ -294,7 +294,7 @@ class HeatCovariance(GaussianModelMixin, HiddenScoreMixin, ReportMixin, Empirica
             self.n_observed_ = np.full(n_nodes, self.n_signals_)
             return self
         observations = check_signals(self, X, reset=True)
-        unknown = self._check_observed(observations, names)
+        silent, still = self._check_observed(observations, names)
         self.n_observed_ = counts_of(observations)
         warn_of_copies(self, observations.T, names)
         if is_large(self.solver, observations.shape[1]):
@@ -302,7 +302,9 @@ class HeatCovariance(GaussianModelMixin, HiddenScoreMixin, ReportMixin, Empirica
             self._warn_of_graph()
             return self
         measured = Measured.signals(observations, bool(self.fit_intercept))
-        return self._run(measured, names, monitor, observations, groups=groups, unknown=unknown)
+        return self._run(
+            measured, names, monitor, observations, groups=groups, silent=silent, still=still
+        )
 
     def partial_fit(self, X: Any, y: Any = None) -> Self:
         """Learn from further signals; earlier ones count ``decay`` times as much as before.
@@ -356,9 +358,14 @@ class HeatCovariance(GaussianModelMixin, HiddenScoreMixin, ReportMixin, Empirica
         content: Any,
         strength: Strength | None = None,
         groups: Any = None,
-        unknown: Ints = NO_NODES,
+        silent: Ints = NO_NODES,
+        still: Ints = NO_NODES,
     ) -> Self:
-        """Fit; nodes that are ``unknown`` get no edges."""
+        """Fit; nodes that were never observed or constant get no edges in ``graph_``.
+
+        The model ties constant nodes to others all the same: a tracer that has not arrived at a
+        station so far may arrive there, and then it comes from the stations around.
+        """
         belongs = {}
         if self.checkpoint is not None and content is not None:
             belongs = fingerprint(self, content, names)
@@ -367,7 +374,7 @@ class HeatCovariance(GaussianModelMixin, HiddenScoreMixin, ReportMixin, Empirica
         watched = watch_fit(self.verbose, monitor, tol=self.tol)
         with kept_in(path, belongs) as keeper, watched as watch, bounded_blas(self.n_features_in_):
             check_range(signals.unit)
-            candidates = resolve_candidates(self.candidates, signals.rows, names).without(unknown)
+            candidates = resolve_candidates(self.candidates, signals.rows, names).without(silent)
             n_edges = check_n_edges(edge_count(self.n_edges, candidates.n_nodes), candidates)
             settings = replace(
                 self._settings(candidates, watch, keeper), n_jobs=n_jobs, cv=self.cv, groups=groups
@@ -375,7 +382,7 @@ class HeatCovariance(GaussianModelMixin, HiddenScoreMixin, ReportMixin, Empirica
             fit = signals.fit(settings, strength)
             self.node_means_ = signals.node_means
             self.n_effective_ = float(fit.moments.count * signals.observed_together)
-            self._store(settings, fit, signals.unit, names, n_edges)
+            self._store(settings, fit, signals.unit, names, n_edges, still)
         warn_of_status(self)
         self._warn_of_graph()
         self._warn_of_scales()
@@ -420,6 +427,7 @@ class HeatCovariance(GaussianModelMixin, HiddenScoreMixin, ReportMixin, Empirica
         unit: float,
         names: Names,
         n_edges: int | None,
+        still: Ints,
     ) -> None:
         point, N = found.fit.point, settings.fitter.candidates.n_nodes
         total = float(point.w.sum())
@@ -444,7 +452,7 @@ class HeatCovariance(GaussianModelMixin, HiddenScoreMixin, ReportMixin, Empirica
         self.objective_ = np.array(found.fit.history)
         self.status_, self.residual_ = found.status, float(found.fit.residual)
         self.n_iter_ = found.fit.n_iter
-        self._store_edges(settings, found, second, names, n_edges)
+        self._store_edges(settings, found, second, names, n_edges, still)
 
     def _store_edges(
         self,
@@ -453,12 +461,14 @@ class HeatCovariance(GaussianModelMixin, HiddenScoreMixin, ReportMixin, Empirica
         second: Array,
         names: Names,
         n_edges: int | None,
+        still: Ints,
     ) -> None:
         """``graph_``: the edges that stand out, with the confidence in each."""
         point = found.edges.point
         if n_edges is not None and np.count_nonzero(point.w) < n_edges:
             point = found.fit.point  # which has more of them, most often
-        pairs, w = point.problem.candidates, point.w
+        pairs = point.problem.candidates
+        w = np.where(pairs.includes(still), 0.0, point.w)
         total = float(w.sum())
         w = w * (0.5 * pairs.n_nodes / total) if total > 0.0 else w
         kept = np.flatnonzero(w > 0.0)
@@ -481,8 +491,11 @@ class HeatCovariance(GaussianModelMixin, HiddenScoreMixin, ReportMixin, Empirica
             confidence = None if np.isnan(p).any() else 1.0 - p
             self.graph_ = Graph(graph.edges, graph.weights, graph.n_nodes, names, confidence)
 
-    def _check_observed(self, X: Array, names: Names) -> Ints:
-        """Nodes whose edges nothing tells of, which are warned of; no signal is an error."""
+    def _check_observed(self, X: Array, names: Names) -> tuple[Ints, Ints]:
+        """Nodes never observed and nodes that are constant, which are warned of.
+
+        No signal is an error.
+        """
         observed = ~np.isnan(X)
         around = centre_nodes(X)[1] if self.fit_intercept else X
         if not np.nanmax(np.abs(around), initial=0.0) > 0.0:
@@ -508,7 +521,7 @@ class HeatCovariance(GaussianModelMixin, HiddenScoreMixin, ReportMixin, Empirica
                     UserWarning,
                     stacklevel=3,
                 )
-        return np.concatenate([silent, still])
+        return silent, still
 
     def _warn_of_scales(self) -> None:
         if np.any(np.diff(self.scales_) <= SAME_SCALE * self.scales_[1:]):

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from heatgraph.arrays import Array, Ints
+from heatgraph.arrays import Array, Ints, Mask
 
 AT_ONCE = 4096  # candidates whose rows are compared
 
@@ -33,9 +33,14 @@ class CandidateEdges:
         i, j = np.triu_indices(n_nodes, k=1)
         return cls(n_nodes, i, j)
 
+    def includes(self, nodes: Ints) -> Mask:
+        """Which pairs one of some nodes is part of, (E,)."""
+        found: Mask = np.isin(self.i, nodes) | np.isin(self.j, nodes)
+        return found
+
     def without(self, nodes: Ints) -> CandidateEdges:
         """The pairs that none of some nodes is part of."""
-        kept = ~(np.isin(self.i, nodes) | np.isin(self.j, nodes))
+        kept = ~self.includes(nodes)
         return CandidateEdges(self.n_nodes, self.i[kept], self.j[kept])
 
     @property
