@@ -25,6 +25,7 @@ from heatgraph.estimators.fitting import Fit, fit_heat, mean_around, refit_resam
 from heatgraph.estimators.hidden import HiddenScoreMixin, as_given, warn_of_guesses
 from heatgraph.estimators.input_signals import Intake, take_in
 from heatgraph.estimators.large import fit_large
+from heatgraph.estimators.locating import LocateMixin
 from heatgraph.estimators.model import DenseModel, LargeModel, SourceCodes
 from heatgraph.estimators.parameters import (
     PENALTY_OF,
@@ -58,7 +59,7 @@ LONG = 10.0  # seconds that a fit may take without a word on it
 MERGED = 1e-2  # two scales this near, relatively, are one
 
 
-class LearnHeat(HiddenScoreMixin, ReportMixin, TransformerMixin, BaseEstimator):
+class LearnHeat(HiddenScoreMixin, LocateMixin, ReportMixin, TransformerMixin, BaseEstimator):
     r"""Learn the graph on which a few sources diffused into the signals.
 
     .. math::
