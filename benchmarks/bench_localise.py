@@ -5,8 +5,8 @@ Run with ``make bench-accuracy`` or ``python -m benchmarks.bench_localise [--pic
 Models learn from 500 signals of the plate of `benchmarks.real_simulated`, on which heat was
 released at twelve cells on average.  Then one unit of heat is released at a random cell, and the 64
 sensors are read once, after some time, with the noise that the signals for learning have.
-``locate`` and the weight of its penalty were designed on the seeds 101 to 103; the seeds here are 11
-to 15.
+``locate`` and the weight of its penalty were designed on the seeds 101 to 103.  The seeds here are
+11 to 15.
 """
 
 from __future__ import annotations

@@ -45,7 +45,8 @@ class HeatParameters:
     """One fit: the problem in units where X has size 1, the start, the choices, the limits.
 
     ``alphas``, ``betas`` and ``starts`` are what is to be chosen from; a single one is given.
-    ``model`` is what is assumed of the signals.
+    ``model`` is what is assumed of the signals.  ``gaps`` are the signals before their gaps
+    were filled, where they were.
     """
 
     candidates: CandidateEdges
@@ -69,6 +70,7 @@ class HeatParameters:
     paper: PaperOptions | None = None
     unit: float = 1.0  # of the signals, which are divided by it
     kernel: Kernel | None = None
+    gaps: Signals | None = None
 
     @property
     def unit_atoms(self) -> bool:
