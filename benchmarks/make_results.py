@@ -84,7 +84,7 @@ SOURCES = {
     "accuracy": benchmark("bench_accuracy", *HEAT),
     "recovery": benchmark("bench_accuracy", *HEAT, parts=("recovery",)),
     "noise": benchmark("bench_accuracy", *HEAT, parts=("decibels", "few")),
-    "gaps": benchmark("bench_accuracy", *HEAT, parts=("gaps",)),
+    "gaps": benchmark("bench_accuracy", *HEAT, "heatgraph.estimators.filling", parts=("gaps",)),
     "starts": benchmark("bench_accuracy", *HEAT, parts=("starts",)),
     "growth": benchmark("bench_accuracy", *HEAT, parts=("growth",)),
     "localise": benchmark(

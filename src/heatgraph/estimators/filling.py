@@ -16,7 +16,7 @@ MISSING = ("auto", "expected", "observed")
 FEWEST = 3  # signals, and nodes, that a covariance is learned from
 # Of the variance of an entry, the share that may be unknown once the others are seen.  A mean that
 # is less certain than that tells the fit of heat that was not there.
-MOST_UNKNOWN = 0.5
+MOST_UNKNOWN = 1.0 / 3.0
 
 
 def filled_signals(estimator: Any, X: Any) -> Array | None:

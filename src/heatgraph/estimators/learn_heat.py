@@ -166,7 +166,7 @@ class LearnHeat(HiddenScoreMixin, LocateMixin, ReportMixin, TransformerMixin, Ba
         norm above is a sum over these.  "expected" first replaces the others by their means given
         the observed ones, under a :class:`HeatCovariance` of the same signals; entries that are
         held out to be predicted are observed ones.  "auto" is "expected" where alpha or beta is
-        chosen and where at most half the variance of the missing entries is unknown given the
+        chosen and where at most a third of the variance of the missing entries is unknown given the
         others, and "observed" elsewhere.  Not of Dask collections, nor of ``solver="sparse"``.
 
     Attributes
