@@ -19,12 +19,13 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 DEMO := $(VENV)/.demo
 ACCURACY := benchmarks/bench_accuracy.py
+LOCALISE := benchmarks/bench_localise.py
 DISTRIBUTED := benchmarks/bench_distributed.py
 SCALE := benchmarks/bench_scale.py
 REAL := benchmarks/bench_real.py
 COVARIANCE := benchmarks/bench_covariance.py
 LARGE := benchmarks/bench_large.py
-BENCHMARKS := $(filter-out $(ACCURACY) $(DISTRIBUTED) $(SCALE) $(REAL) $(COVARIANCE) $(LARGE),$(sort $(wildcard benchmarks/bench_*.py)))
+BENCHMARKS := $(filter-out $(ACCURACY) $(LOCALISE) $(DISTRIBUTED) $(SCALE) $(REAL) $(COVARIANCE) $(LARGE),$(sort $(wildcard benchmarks/bench_*.py)))
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
@@ -109,6 +110,7 @@ bench: setup  ## Run every benchmark of speed
 
 bench-accuracy: setup  ## Run the benchmark of accuracy on graphs that are known
 	$(BIN)/python -m $(subst /,.,$(basename $(ACCURACY)))
+	$(BIN)/python -m $(subst /,.,$(basename $(LOCALISE)))
 
 bench-distributed: setup  ## Run the benchmark of signals on a cluster
 	$(BIN)/python -m $(subst /,.,$(basename $(DISTRIBUTED)))

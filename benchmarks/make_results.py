@@ -84,8 +84,16 @@ SOURCES = {
     "accuracy": benchmark("bench_accuracy", *HEAT),
     "recovery": benchmark("bench_accuracy", *HEAT, parts=("recovery",)),
     "noise": benchmark("bench_accuracy", *HEAT, parts=("decibels", "few")),
-    "gaps": benchmark("bench_accuracy", *HEAT, parts=("gaps",)),
+    "gaps": benchmark("bench_accuracy", *HEAT, "heatgraph.estimators.filling", parts=("gaps",)),
     "starts": benchmark("bench_accuracy", *HEAT, parts=("starts",)),
+    "growth": benchmark("bench_accuracy", *HEAT, parts=("growth",)),
+    "localise": benchmark(
+        "bench_localise",
+        *HEAT,
+        "heatgraph.estimators.locating",
+        "heatgraph.estimators.heat_covariance",
+        parts=("--picture", "docs/_static/localise.png"),
+    ),
     "cuts": benchmark("bench_accuracy", *HEAT, parts=("cuts",)),
     "sensitivity": benchmark("bench_accuracy", *HEAT, parts=("sensitivity",)),
     "etex": Source(

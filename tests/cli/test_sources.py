@@ -36,6 +36,20 @@ def test_sources_are_those_of_the_model(run, learned, frame, new, tmp_path):
     assert abs(first[0]["strength"]) == np.abs(expected[0]).max()
 
 
+def test_heat_that_was_added_at_once(run, learned, frame, new, tmp_path):
+    out = tmp_path / "out"
+    done = run("sources", learned / "result", new, "--at-once", "--output", out, "--json")
+    model = load_model(learned / "result" / "model.npz")
+    expected = model.locate(frame[:4])
+    with open(out / "sources.csv", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["node"] for row in rows] == expected["node"].tolist()
+    assert [float(row["scale"]) for row in rows] == pytest.approx(expected["scale"].tolist())
+    assert [float(row["strength"]) for row in rows] == pytest.approx(expected["strength"].tolist())
+    assert json.loads(done.stdout)["largest_gap"] is None
+    assert "at the one scale" in run("sources", learned / "result", new, "--at-once").stdout
+
+
 def test_what_is_printed(run, learned, new):
     done = run("sources", learned / "result" / "model.npz", new)
     assert "duality gap is at most" in done.stdout

@@ -20,7 +20,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from heatgraph import Graph, LearnHeat
+from heatgraph import Graph, HeatCovariance, LearnHeat
 from heatgraph.datasets import make_graph, make_heat_signals
 from heatgraph.estimators import fitting, progress
 from heatgraph.metrics import edge_scores
@@ -841,6 +841,29 @@ class TestMissing:
         learned = LearnHeat(**CHOOSING, **HELD).fit(holed)
         assert edge_scores(truth, learned.graph_).f_measure > 0.8
         assert learned.selection_["missed"].min() < 0.8
+
+    def test_gaps_are_filled_by_their_means_where_parameters_are_chosen(self, holed):
+        """The graph is then that of the filled signals, given what was chosen."""
+        learned = LearnHeat(**CHOOSING, **HELD).fit(holed)
+        means = HeatCovariance().fit(holed).impute(holed)
+        given = {"alpha": learned.alpha_, "beta": learned.beta_, "n_scales": 1}
+        again = LearnHeat(**HELD, **given).fit(means)
+        assert learned.laplacian_ == pytest.approx(again.laplacian_, abs=0.05)
+        apart = LearnHeat(**HELD, **given).fit(holed)
+        assert apart.laplacian_ != pytest.approx(again.laplacian_, abs=0.05)
+
+    def test_gaps_that_nothing_is_known_of_are_not_filled(self, rng):
+        X = rng.standard_normal((60, 6))
+        X[rng.random(X.shape) < 0.2] = np.nan
+        how = {**CHOOSING, "random_state": 0}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # white noise
+            one, two = (LearnHeat(**how, missing=m).fit(X) for m in ("auto", "observed"))
+        assert np.array_equal(one.laplacian_, two.laplacian_)
+
+    def test_what_missing_may_be(self, holed):
+        with pytest.raises(ValueError, match="missing must be one of 'auto', 'expected'"):
+            LearnHeat(missing="zero").fit(holed)
 
     def test_imputing_keeps_what_was_observed(self, holed, holed_model):
         filled = holed_model.impute(holed)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -91,7 +91,9 @@ def write_fit(
     if isinstance(table, SignalTable) and table.series is not None:
         table.series.directed(model.graph_).save(folder / "directed.csv")
     if hasattr(model, "sources_") and isinstance(table, SignalTable):
-        write_sources(folder / "sources.csv", source_rows(model, model.sources_, table))
+        write_sources(
+            folder / "sources.csv", source_rows(model, model.sources_, model.scales_, table)
+        )
     graph, objective = model.graph_, model.objective_
     draw(folder / "graph.png", GRAPH, lambda ax: plot_graph(graph, coordinates, ax=ax), out)
     draw(folder / "convergence.png", CURVE, lambda ax: plot_convergence(objective, ax=ax), out)
@@ -169,7 +171,11 @@ def draw(path: Path, size: tuple[float, float], plot: Callable[[Any], object], o
 
 
 def source_rows(
-    model: Any, sources: Array, table: SignalTable, top: int | None = None
+    model: Any,
+    sources: Array,
+    scales: Sequence[float],
+    table: SignalTable,
+    top: int | None = None,
 ) -> list[SourceRow]:
     """Of which signal, at which node and scale, how strong; the ``top`` strongest of a signal."""
     nodes = labels(model.graph_)
@@ -182,7 +188,7 @@ def source_rows(
                 {
                     "signal": table.label(m),
                     "node": nodes[n],
-                    "scale": float(model.scales_[s]),
+                    "scale": float(scales[s]),
                     "strength": float(h[s, n]),
                 }
             )

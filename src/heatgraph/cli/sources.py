@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
+import pandas as pd
 import typer
 
 from heatgraph.cli.console import Output, columns, counted
@@ -26,6 +27,7 @@ from heatgraph.cli.result_folder import (
 from heatgraph.cli.tables import SignalTable, read_signals
 from heatgraph.cli.task import model_of
 from heatgraph.estimators import HeatCovariance, LearnHeat, SourceCodes
+from heatgraph.graph.convert import labels
 from heatgraph.plotting import plot_sources
 from heatgraph.storage import load_model
 
@@ -44,6 +46,13 @@ def sources(
         typer.Option("--output", "-o", help="A .csv file, or a folder, for all sources."),
     ] = None,
     top: Annotated[int, typer.Option(min=1, help="Sources of a signal to show.")] = 3,
+    at_once: Annotated[
+        bool,
+        typer.Option(
+            "--at-once",
+            help="All heat of a signal was added at one moment: find it at a scale of its own.",
+        ),
+    ] = False,
     *,
     options: TableOptions,
     force: ForceFlag = False,
@@ -53,7 +62,8 @@ def sources(
 
     A signal's sources are the solution of a convex problem; the duality gap says how exact it is.
     Of a Gaussian model, which has heat released everywhere, they are the mean heat at every node,
-    given the signal.
+    given the signal.  With --at-once, of either model, the sources of a signal are at one scale,
+    the best of many.
     """
     with out.errors_told():
         if output is not None and kind_of(output) in OTHER_KINDS:
@@ -67,17 +77,17 @@ def sources(
         if output is not None and output.suffix.lower() == ".csv":
             if output.exists() and not force:
                 raise FileExistsError(f"{output} is there already; --force replaces it")
-            found = code(model, table)
+            found = code(model, table, at_once)
             with parents_made(output):
-                write_sources(output, source_rows(model, found.sources, table))
-            summary = summary_of(model, found, table, top) | {"files": [str(output)]}
+                write_sources(output, source_rows(model, found.sources, found.scales, table))
+            summary = summary_of(model, found, table, top, at_once) | {"files": [str(output)]}
         elif output is not None:
             with result_folder(output, force) as folder:
-                found = code(model, table)
-                summary = write_result(folder, output, model, found, table, top, out)
+                found = code(model, table, at_once)
+                summary = write_result(folder, output, model, found, table, top, at_once, out)
         else:
-            found = code(model, table)
-            summary = summary_of(model, found, table, top) | {"files": []}
+            found = code(model, table, at_once)
+            summary = summary_of(model, found, table, top, at_once) | {"files": []}
         out.show(summary, human(summary, output))
 
 
@@ -99,13 +109,27 @@ def signals_for(model: HeatModel, path: Path, options: TableOptions) -> SignalTa
     return match_nodes(path, read_signals(path, replace(options, nodes=nodes)), model)
 
 
-def code(model: HeatModel, table: SignalTable) -> Any:
+def code(model: HeatModel, table: SignalTable, at_once: bool) -> SourceCodes:
     """The sources, with their gaps; of a Gaussian model the means given the signals."""
     frame = table.frame if hasattr(model, "feature_names_in_") else table.values
+    if at_once:
+        return located(model, frame)
     if isinstance(model, LearnHeat):
         return model.code(frame)
     means = model.transform(frame).reshape(len(table.values), model.scales_.size, -1)
     return SourceCodes(means, np.zeros(len(means)), scales=model.scales_.tolist())
+
+
+def located(model: HeatModel, X: Any) -> SourceCodes:
+    """The sources of each signal at the scale that is best for it."""
+    numbered = X.reset_index(drop=True) if isinstance(X, pd.DataFrame) else X
+    found = model.locate(numbered)
+    node_of = {name: k for k, name in enumerate(labels(model.graph_))}
+    scales, which = np.unique(found["scale"], return_inverse=True)
+    sources = np.zeros((len(X), scales.size, len(node_of)))
+    node = found["node"].map(node_of).to_numpy(dtype=np.intp)
+    sources[found["signal"].to_numpy(dtype=np.intp), which, node] = found["strength"]
+    return SourceCodes(sources, np.zeros(len(X)), scales=scales.tolist())
 
 
 def match_nodes(path: Path, table: SignalTable, model: HeatModel) -> SignalTable:
@@ -141,43 +165,50 @@ def write_result(
     folder: Path,
     shown: Path,
     model: HeatModel,
-    found: Any,
+    found: SourceCodes,
     table: SignalTable,
     top: int,
+    at_once: bool,
     out: Output,
 ) -> dict[str, Any]:
     """The list of sources, a picture of the strongest signal, and the summary."""
-    write_sources(folder / "sources.csv", source_rows(model, found.sources, table))
+    write_sources(folder / "sources.csv", source_rows(model, found.sources, found.scales, table))
     loudest = int(np.argmax(np.nansum((table.values - model.location_) ** 2, axis=1)))
     drawn = found.sources[loudest]
-    if isinstance(model, HeatCovariance):  # heat from every node: ring the strongest
+    if (
+        isinstance(model, HeatCovariance) and not at_once
+    ):  # heat from every nodes: ring the strongest
         least = np.sort(np.abs(drawn), axis=None)[-min(top, drawn.size)]
         drawn = np.where(np.abs(drawn) >= least, drawn, 0.0)
     draw(
         folder / "sources.png",
         GRAPH,
         lambda ax: plot_sources(
-            model.graph_, table.values[loudest], drawn, model.scales_, ax=ax
+            model.graph_, table.values[loudest], drawn, found.scales, ax=ax
         ).set_title(f"signal {table.label(loudest)}"),
         out,
     )
-    summary = summary_of(model, found, table, top)
+    summary = summary_of(model, found, table, top, at_once)
     summary["warnings"] = out.warnings
     summary["files"] = [*listed(folder, shown), str(shown / "summary.json")]
     write_summary(folder, summary)
     return summary
 
 
-def summary_of(model: HeatModel, found: Any, table: SignalTable, top: int) -> dict[str, Any]:
+def summary_of(
+    model: HeatModel, found: SourceCodes, table: SignalTable, top: int, at_once: bool
+) -> dict[str, Any]:
     """The strongest sources of every signal, and how exact they are."""
+    coded = isinstance(model, LearnHeat) and not at_once
     return {
         "command": "sources",
         "model": model_of(model),
         "n_signals": len(found.sources),
         "n_nodes": model.graph_.n_nodes,
         "n_sources": int(np.count_nonzero(found.sources)),
-        "largest_gap": float(found.gap.max(initial=0.0)) if isinstance(model, LearnHeat) else None,
-        "top": source_rows(model, found.sources, table, top),
+        "largest_gap": float(found.gap.max(initial=0.0)) if coded else None,
+        "at_once": at_once,
+        "top": source_rows(model, found.sources, found.scales, table, top),
     }
 
 
@@ -189,13 +220,21 @@ def human(summary: dict[str, Any], output: Path | None) -> list[Any]:
     ]
     more = len(summary["top"]) - len(rows)
     signals = counted(summary["n_signals"], "signal")
-    found = (
-        f"Found the mean heat released at each of {counted(summary['n_nodes'], 'node')}, given "
-        f"each of {signals}; the strongest:"
-        if summary["model"] == "gaussian"
-        else f"Found {counted(summary['n_sources'], 'source')} of {signals}; the duality gap "
-        f"is at most {summary['largest_gap']:.1e} of a signal's energy."
-    )
+    if summary["at_once"]:
+        found = (
+            f"Found {counted(summary['n_sources'], 'source')} of {signals}, those of a signal at "
+            "the one scale that explains it best; the strongest:"
+        )
+    elif summary["model"] == "gaussian":
+        found = (
+            f"Found the mean heat released at each of {counted(summary['n_nodes'], 'node')}, given "
+            f"each of {signals}; the strongest:"
+        )
+    else:
+        found = (
+            f"Found {counted(summary['n_sources'], 'source')} of {signals}; the duality gap "
+            f"is at most {summary['largest_gap']:.1e} of a signal's energy."
+        )
     lines = [found, columns(["signal", "node", "scale ", "strength "], rows)]
     if more > 0:
         where = "--output or --json has them" if output is None else f"see {output}"

@@ -110,7 +110,7 @@ def _choose(
     assert p.grid is not None  # for the type checker: asked by the caller
     M = p.signals.n_signals
     some = chosen_by(M)
-    signals = p.signals.sample(some)
+    signals = (p.signals if p.gaps is None else p.gaps).sample(some)
     rows = signals.X.T
     if signals.observed is not None:
         rows = np.where(signals.observed.T, rows, np.nan)
@@ -132,6 +132,7 @@ def _choose(
         report=report,
         keeper=keeper,
         model=p.model,
+        filled=None if p.gaps is None else p.signals.sample(some),
     )
     tables = [
         None if table is None else table.assign(beta=table["beta"] / share)

@@ -32,6 +32,7 @@ from heatgraph.estimators.gaussian_fitting import (
 from heatgraph.estimators.gaussian_model import GaussianModelMixin, significant_edges, tests_of
 from heatgraph.estimators.hidden import HiddenScoreMixin, counts_of
 from heatgraph.estimators.large_covariance import fit_large, fit_large_chunks, is_large
+from heatgraph.estimators.locating import LocateMixin
 from heatgraph.estimators.parameters import edge_count, n_threads
 from heatgraph.estimators.progress import Watch, watch_fit
 from heatgraph.estimators.time_series import with_epochs
@@ -67,7 +68,9 @@ CUT_RULE = "typical"  # that cut="auto" stands for
 SAME_SCALE = 1e-2  # relative: scales closer than this are one
 
 
-class HeatCovariance(GaussianModelMixin, HiddenScoreMixin, ReportMixin, EmpiricalCovariance):
+class HeatCovariance(
+    GaussianModelMixin, HiddenScoreMixin, LocateMixin, ReportMixin, EmpiricalCovariance
+):
     r"""Learn a covariance whose structure is heat on a graph, by maximum likelihood.
 
     Signals are ``x = u + sum_s exp(-tau_s L) h_s + eps`` with heat ``h_s ~ N(0, v_s I)`` that is

@@ -19,12 +19,14 @@ from heatgraph.arrays import Array, Ints
 from heatgraph.distributed.signals import DaskSignals
 from heatgraph.errors import ParameterError
 from heatgraph.estimators.checkpoint import fingerprint, kept_in
+from heatgraph.estimators.filling import filled_signals
 from heatgraph.estimators.fit_warnings import duration, expected_seconds, warn_of_fit
 from heatgraph.estimators.fitted_graph import CUT, ReportMixin, store_graph, warn_of_status
 from heatgraph.estimators.fitting import Fit, fit_heat, mean_around, refit_resamples
 from heatgraph.estimators.hidden import HiddenScoreMixin, as_given, warn_of_guesses
 from heatgraph.estimators.input_signals import Intake, take_in
 from heatgraph.estimators.large import fit_large
+from heatgraph.estimators.locating import LocateMixin
 from heatgraph.estimators.model import DenseModel, LargeModel, SourceCodes
 from heatgraph.estimators.parameters import (
     PENALTY_OF,
@@ -58,7 +60,7 @@ LONG = 10.0  # seconds that a fit may take without a word on it
 MERGED = 1e-2  # two scales this near, relatively, are one
 
 
-class LearnHeat(HiddenScoreMixin, ReportMixin, TransformerMixin, BaseEstimator):
+class LearnHeat(HiddenScoreMixin, LocateMixin, ReportMixin, TransformerMixin, BaseEstimator):
     r"""Learn the graph on which a few sources diffused into the signals.
 
     .. math::
@@ -159,6 +161,13 @@ class LearnHeat(HiddenScoreMixin, ReportMixin, TransformerMixin, BaseEstimator):
         What takes the place of :math:`e^{-\tau\lambda}` in the dictionary: as of
         :class:`HeatCovariance`.  Needs ``solver="dense"`` and signals in memory.  With "wave" the
         objective has many minima, and the fit may end in a poor one: give ``scales`` to start from.
+    missing : {"auto", "expected", "observed"}
+        What becomes of NaN in the fit.  "observed" fits the observed entries alone: the squared
+        norm above is a sum over these.  "expected" first replaces the others by their means given
+        the observed ones, under a :class:`HeatCovariance` of the same signals; entries that are
+        held out to be predicted are observed ones.  "auto" is "expected" where alpha or beta is
+        chosen and where at most a third of the variance of the missing entries is unknown given the
+        others, and "observed" elsewhere.  Not of Dask collections, nor of ``solver="sparse"``.
 
     Attributes
     ----------
@@ -261,6 +270,7 @@ class LearnHeat(HiddenScoreMixin, ReportMixin, TransformerMixin, BaseEstimator):
         cv: Any = None,
         warm_start: bool = False,
         kernel: Any = "heat",
+        missing: str = "auto",
     ) -> None:
         self.n_scales = n_scales
         self.alpha = alpha
@@ -286,6 +296,7 @@ class LearnHeat(HiddenScoreMixin, ReportMixin, TransformerMixin, BaseEstimator):
         self.cv = cv
         self.warm_start = warm_start
         self.kernel = kernel
+        self.missing = missing
 
     def fit(
         self, X: Any, y: Any = None, groups: Any = None, *, monitor: Monitor | None = None
@@ -322,6 +333,12 @@ class LearnHeat(HiddenScoreMixin, ReportMixin, TransformerMixin, BaseEstimator):
             if isinstance(given.signals, DaskSignals):
                 warn_of_twins(self, given.signals.gram, given.names)
             parameters = resolve(self, given.signals, given.unit, given.names, groups)
+            filled = filled_signals(self, given.signals)
+            if filled is not None:
+                gaps = parameters.signals
+                assert isinstance(gaps, Signals)  # for the type checker: others are not filled
+                parameters = resolve(self, filled, given.unit, given.names, groups)
+                parameters = replace(parameters, gaps=gaps)
             free = isinstance(self.beta, str)
             going_on = self.warm_start or bool(belongs and os.path.exists(self.checkpoint))
             threads = bounded_blas(self.n_features_in_, parameters.n_jobs)

@@ -18,6 +18,7 @@ from heatgraph.estimators.validation import (
     check_choice,
     check_number,
     check_number_or,
+    check_scales,
     columns_of,
     resolve_candidates,
 )
@@ -44,7 +45,8 @@ class HeatParameters:
     """One fit: the problem in units where X has size 1, the start, the choices, the limits.
 
     ``alphas``, ``betas`` and ``starts`` are what is to be chosen from; a single one is given.
-    ``model`` is what is assumed of the signals.
+    ``model`` is what is assumed of the signals.  ``gaps`` are the signals before their gaps
+    were filled, where they were.
     """
 
     candidates: CandidateEdges
@@ -68,6 +70,7 @@ class HeatParameters:
     paper: PaperOptions | None = None
     unit: float = 1.0  # of the signals, which are divided by it
     kernel: Kernel | None = None
+    gaps: Signals | None = None
 
     @property
     def unit_atoms(self) -> bool:
@@ -367,14 +370,7 @@ def _scales(estimator: Any) -> tuple[Array, ...]:
     if estimator.scales is None:
         _check_learned(estimator)
         return (first_scales(S),)
-    try:
-        tau = np.array(estimator.scales, dtype=np.float64)
-    except (TypeError, ValueError):
-        tau = np.array(np.nan)
-    if tau.ndim != 1 or not tau.size or not np.all(np.isfinite(tau) & (tau >= 0.0)):
-        raise ParameterError(
-            "scales", f"must be a sequence of finite numbers >= 0, got {estimator.scales!r}."
-        )
+    tau = check_scales(estimator.scales)
     if tau.size != S:
         raise ParameterError(
             "scales", f"has {tau.size} values but n_scales is {S}; pass n_scales={tau.size}."

@@ -171,6 +171,19 @@ def check_number(
     return float(value)
 
 
+def check_scales(scales: Any) -> Array:
+    """``scales`` as an array (n_scales,), or a ValueError that names them."""
+    try:
+        tau = np.array(scales, dtype=np.float64)
+    except (TypeError, ValueError):
+        tau = np.array(np.nan)
+    if tau.ndim != 1 or not tau.size or not np.all(np.isfinite(tau) & (tau >= 0.0)):
+        raise ParameterError(
+            "scales", f"must be a sequence of finite numbers >= 0, got {scales!r}."
+        )
+    return tau
+
+
 def check_choice(name: str, value: Any, choices: Sequence[str]) -> str:
     """``value`` if it is one of the choices, or a ValueError that lists them."""
     if not isinstance(value, str) or value not in choices:

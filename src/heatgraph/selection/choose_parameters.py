@@ -142,13 +142,15 @@ def choose(
     report: Callable[[int, int], None] | None = None,
     keeper: Keeper = NO_CHECKPOINT,
     model: SignalModel = PLAIN,
+    filled: Signals | None = None,
 ) -> Choice:
     """Choose by folds of signals, and predict a quarter of the entries of those held out.
 
     ``objective`` has the candidates, the atoms and the penalty; its alpha and beta are not read.
+    ``filled`` are the signals to learn from, where gaps of ``signals`` were filled.
     A KeyboardInterrupt ends the search with the best of what was tried, once anything was.
     """
-    parts = [hold_out(signals, split.train, split.test, rng) for split in folds.splits]
+    parts = [hold_out(signals, split.train, split.test, rng, filled) for split in folds.splits]
     search = Search(objective, parts, w, grid, folds, learn_scales, n_jobs, report, keeper, model)
     try:
         best = search.along_alpha()
@@ -179,13 +181,22 @@ class Part:
     share: float
 
 
-def hold_out(signals: Signals, train: Ints, test: Ints, rng: np.random.Generator) -> Part:
-    """A fold: the signals to learn from, and those held out with some entries hidden."""
+def hold_out(
+    signals: Signals,
+    train: Ints,
+    test: Ints,
+    rng: np.random.Generator,
+    filled: Signals | None = None,
+) -> Part:
+    """A fold: the signals to learn from, and those held out with some entries hidden.
+
+    Gaps are filled in the former, and stay gaps in the latter, whose entries are predicted.
+    """
     N, M = signals.X.shape
     held_out = signals.take(test)
     draws = rng.random(held_out.X.shape)
     hidden = hide_by(held_out, HIDDEN_SHARE, draws, turns_for(N, M, HIDDEN_SHARE))
-    training = signals.take(train)
+    training = (signals if filled is None else filled).take(train)
     others = subtract_level(held_out, means_of(training))
     return Part(training, others, hidden, train.size / M)
 
