@@ -326,11 +326,15 @@ class _Descent:
         return LargeFit(self.best, status, self.residual, tuple(self.history))
 
     def _evaluate(self, y: Array) -> tuple[float, Array]:
-        N = self.fitter.layout.n_nodes
+        """Not per node: the first step of L-BFGS-B is no longer than the gradient.
+
+        In these units the Hessian is about the identity, so that this is far enough.  A far shorter
+        step sees nothing but the concave penalty, and the next one is as short.
+        """
         x = y * self.unit
         if not np.allclose(x, self.latest.x, rtol=1e-12, atol=0.0):  # the start is known
             self.latest = self.problem.at(x)
-        return self.latest.value / N, self.latest.gradient * self.unit / N
+        return self.latest.value, self.latest.gradient * self.unit
 
     def _after(self, intermediate_result: Any) -> None:
         """After an accepted step: scipy evaluates it last."""
