@@ -11,7 +11,6 @@ from heatgraph.experiments.writing import PAGE, RESULTS
 PAPER = (
     "table1",
     "table2",
-    "algorithm",
     "figure1",
     "figure2",
     "figure3",
@@ -19,11 +18,11 @@ PAPER = (
     "figure5",
     "long_times",
 )
-SLOW = ("table1", "table2", "algorithm")
+SLOW = ("table1", "table2")
 
 
 def toy(**more):
-    return Settings(quick=True, instances=1, paper_grid="near", **more)
+    return Settings(quick=True, instances=1, **more)
 
 
 @pytest.fixture(scope="module")

@@ -59,14 +59,13 @@ def reproduce(
     ] = None,
     paper_instances: Annotated[
         int | None,
-        typer.Option(min=1, help="On how many the paper's own algorithm runs, slower still; all."),
+        typer.Option(
+            min=1, help="On how many the paper's algorithm runs its whole grid, slower still; all."
+        ),
     ] = None,
     learned_instances: Annotated[
         int | None, typer.Option(min=1, help="And on how many it learns the scales; all.")
     ] = None,
-    paper_grid: Annotated[
-        str, typer.Option(help="The paper's own algorithm on the whole of its grid, or near.")
-    ] = Settings.paper_grid,
     rbf: Annotated[
         str, typer.Option(help="RBF edges kept by weight or by distance.")
     ] = Readings.rbf,
@@ -111,7 +110,6 @@ def reproduce(
             no_truth_instances=no_truth_instances,
             paper_instances=paper_instances,
             learned_instances=learned_instances,
-            paper_grid=paper_grid,
             readings=Readings(rbf, noise, ba),
             n_jobs=jobs,
             backend=backend,

@@ -87,12 +87,11 @@ class Settings:
         Random graphs a model, in place of the number of the paper.
     no_truth_instances : int, optional
         On how many of them LearnHeat runs as it comes; on all by default.
-    paper_instances, learned_instances : int, optional
-        On how many of them the paper's own algorithm runs, with the scales held and with the scales
-        learned; on all by default.  The second is for other readings of the paper, too.
-    paper_grid : {"whole", "near"}
-        Whether the paper's own algorithm is tried on the whole of its grid, or on the eight rows of
-        it that are near the best ones of our solver.
+    paper_instances : int, optional
+        On how many of them the paper's own algorithm is tried on every row of its grid; on all by
+        default.  The best rows there are then tried on the others.
+    learned_instances : int, optional
+        On how many of them that algorithm learns the scales, too; on all by default.
     readings : Readings
         How the paper is read where it is ambiguous.
     n_jobs : int
@@ -120,7 +119,6 @@ class Settings:
     no_truth_instances: int | None = None
     paper_instances: int | None = None
     learned_instances: int | None = None
-    paper_grid: str = "whole"
     readings: Readings = field(default_factory=Readings)
     n_jobs: int = 1
     backend: str = "loky"
@@ -136,9 +134,6 @@ class Settings:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ParameterError(name, f"must be at least 1, got {value}")
-        if self.paper_grid not in ("whole", "near"):
-            shown = repr(self.paper_grid)
-            raise ParameterError("paper_grid", f"must be 'whole' or 'near', got {shown}")
         if self.n_jobs == 0 or self.n_jobs < -1:
             raise ParameterError(
                 "n_jobs", f"must be 1 or more, or -1 for all processors, got {self.n_jobs}"
@@ -153,7 +148,6 @@ class Settings:
             "seed": self.seed,
             "quick": self.quick,
             **{name: getattr(self, name) for name in INSTANCES},
-            "paper_grid": self.paper_grid,
             "readings": readings,
         }
 
