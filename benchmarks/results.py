@@ -36,6 +36,7 @@ QUOTES = re.compile(
 NO_PROSE = re.compile(
     r"^```.*?^```|`[^`]*`|\$\$.*?\$\$|\$[^$]*\$|\]\([^)]*\)|<!--.*?-->", re.DOTALL | re.MULTILINE
 )
+CPP_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 DECIMAL = re.compile(r"(?<![\w.])\d+\.\d+(?![\w.]*\d)")
 
 
@@ -59,17 +60,33 @@ def measured(command: str, modules: Iterable[str]) -> dict[str, Any]:
 
 
 def digests(modules: Iterable[str]) -> dict[str, str]:
-    """A digest of the code of each module; comments, docstrings and layout do not count."""
-    return {module: _digest(_path(module).read_text("utf-8")) for module in sorted(modules)}
+    """A digest of the code of each module; comments, docstrings and layout do not count.
+
+    A name with a slash is a folder of C++.
+    """
+    return {module: _digest(module) for module in sorted(set(modules))}
 
 
 def _path(module: str) -> Path:
+    if "/" in module:
+        return ROOT / module
     folder = ROOT / "src" if module.startswith("heatgraph") else ROOT
     path = folder.joinpath(*module.split("."))
     return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
 
 
-def _digest(source: str) -> str:
+def _digest(module: str) -> str:
+    path = _path(module)
+    code = _cpp(path) if path.is_dir() else _python(path.read_text("utf-8"))
+    return hashlib.sha256(code.encode()).hexdigest()[:16]
+
+
+def _cpp(folder: Path) -> str:
+    text = "".join(path.read_text("utf-8") for path in sorted(folder.iterdir()))
+    return " ".join(CPP_COMMENT.sub(" ", text).split())
+
+
+def _python(source: str) -> str:
     tree = ast.parse(source)
     for node in ast.walk(tree):
         body = getattr(node, "body", None)
@@ -77,7 +94,7 @@ def _digest(source: str) -> str:
         value = first.value if isinstance(first, ast.Expr) else None
         if isinstance(value, ast.Constant) and isinstance(value.value, str):
             node.body = body[1:]
-    return hashlib.sha256(ast.dump(tree).encode()).hexdigest()[:16]
+    return ast.dump(tree)
 
 
 def changed(content: Mapping[str, Any]) -> list[str]:

@@ -85,3 +85,75 @@ def test_what_changed_is_listed():
     new = {"f": {"rbf": 0.9, "er": 0.7}, "scales": [1.0, 3.0]}
     assert list(differences(old, new)) == ["f/er: 0.8 -> 0.7", "scales/1: 2.0 -> 3.0"]
     assert list(differences(old, old)) == []
+
+
+def test_a_change_of_the_compiled_core_is_told_and_one_of_its_comments_is_not(
+    monkeypatch, tmp_path
+):
+    monkeypatch.setattr(results, "ROOT", tmp_path)
+    core = tmp_path / "src" / "native" / "core.cpp"
+    core.parent.mkdir(parents=True)
+    core.write_text("int one() { return 1; }\n")
+    content = about(modules=results.digests(["src/native"]))
+    core.write_text("// One.\nint one() {\n  return 1; /* or\n two */ }\n")
+    assert results.changed(content) == []
+    core.write_text("int one() { return 2; }\n")
+    assert results.changed(content) == ["src/native"]
+
+
+# What runs in every fit and has no part in its numbers: checks, messages, plain values, files.
+NO_NUMBERS = {
+    "heatgraph.distributed.from_dask",
+    "heatgraph.estimators.checkpoint",
+    "heatgraph.estimators.fit_warnings",
+    "heatgraph.estimators.progress",
+    "heatgraph.estimators.time_series",
+    "heatgraph.estimators.validation",
+    "heatgraph.graph.checks",
+    "heatgraph.graph.value",
+    "heatgraph.solvers.result",
+    "heatgraph.solvers.threads",
+}
+
+
+def modules_that_ran(call):
+    """The modules of the package of which a function was called."""
+    files = set()
+
+    def note(frame, event, _):
+        if event == "call":
+            files.add(frame.f_code.co_filename)
+
+    sys.setprofile(note)
+    try:
+        call()
+    finally:
+        sys.setprofile(None)
+    source = ROOT / "src"
+    paths = [Path(file) for file in files if file.startswith(str(source / "heatgraph"))]
+    return {".".join(path.relative_to(source).with_suffix("").parts) for path in paths}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["heat", "templates", "smooth", "paper, scales learned"])
+def test_the_modules_that_a_table_comes_from_are_all_listed(method):
+    pytest.importorskip("PIL", reason="needs the extra docs")
+    from benchmarks.make_results import SOURCES
+    from heatgraph.experiments.synthetic_runs import ESTIMATORS, no_truth, path
+
+    spec = {"kind": "er", "options": {}, "n_nodes": 8, "n_signals": 30, "noise_std": 0.02}
+    spec |= {"seed": 0, "instance": 0}
+    row = [0.5] if method == "templates" else [0.01, 0.01]
+    ran = modules_that_ran(lambda: path(spec, method, [row]))
+    if method in ESTIMATORS:
+        ran |= modules_that_ran(lambda: no_truth(spec, method))
+    assert len(ran) > 5
+    assert ran - NO_NUMBERS <= set(SOURCES["tables"].modules)
+
+
+def test_every_listed_module_is_there():
+    pytest.importorskip("PIL", reason="needs the extra docs")
+    from benchmarks.make_results import SOURCES
+
+    for name, source in SOURCES.items():
+        assert results.digests([*source.modules, *source.summaries]), name

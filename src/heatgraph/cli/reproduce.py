@@ -66,6 +66,10 @@ def reproduce(
     learned_instances: Annotated[
         int | None, typer.Option(min=1, help="And on how many it learns the scales; all.")
     ] = None,
+    other_instances: Annotated[
+        int | None,
+        typer.Option(min=1, help="On how many the paper is read in other ways, in tables; all."),
+    ] = None,
     rbf: Annotated[
         str, typer.Option(help="RBF edges kept by weight or by distance.")
     ] = Readings.rbf,
@@ -110,6 +114,7 @@ def reproduce(
             no_truth_instances=no_truth_instances,
             paper_instances=paper_instances,
             learned_instances=learned_instances,
+            other_instances=other_instances,
             readings=Readings(rbf, noise, ba),
             n_jobs=jobs,
             backend=backend,

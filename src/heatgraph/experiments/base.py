@@ -26,7 +26,13 @@ def plain(ax: Axes) -> None:
     bare(ax)
 
 
-INSTANCES = ("instances", "no_truth_instances", "paper_instances", "learned_instances")
+INSTANCES = (
+    "instances",
+    "no_truth_instances",
+    "paper_instances",
+    "learned_instances",
+    "other_instances",
+)
 # Called with what is done, of how much, and what it is.
 Report = Callable[[int, int, str], None]
 
@@ -92,6 +98,9 @@ class Settings:
         default.  The best rows there are then tried on the others.
     learned_instances : int, optional
         On how many of them that algorithm learns the scales, too; on all by default.
+    other_instances : int, optional
+        On how many of them the tables are computed for the other readings of the paper; on all by
+        default.
     readings : Readings
         How the paper is read where it is ambiguous.
     n_jobs : int
@@ -119,6 +128,7 @@ class Settings:
     no_truth_instances: int | None = None
     paper_instances: int | None = None
     learned_instances: int | None = None
+    other_instances: int | None = None
     readings: Readings = field(default_factory=Readings)
     n_jobs: int = 1
     backend: str = "loky"

@@ -16,7 +16,7 @@ from heatgraph.experiments.paper_settings import grid
 from heatgraph.experiments.sweep import sweep
 from heatgraph.experiments.synthetic_runs import Spec, path
 
-KEPT = 4  # rows of the grid that go on to all graphs
+KEPT = 3  # rows of the grid that go on to all graphs
 HELD, LEARNED = "paper", "paper, scales learned"
 
 K = TypeVar("K", bound=Hashable)  # what a group of graphs is called

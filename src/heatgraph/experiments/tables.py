@@ -72,13 +72,19 @@ class Block:
     name: str
     rows: tuple[Row, ...]
 
-    def n_graphs(self, row: Row, settings: Settings) -> int:
-        """On how many graphs; fewer of those rows that take long, where settings say so."""
+    def n_graphs(self, settings: Settings) -> int:
+        """On how many graphs; fewer in the other readings, where settings say so."""
+        n = n_instances(settings)
+        return min(n, settings.other_instances or n) if self.name else n
+
+    def n_graphs_of(self, row: Row, settings: Settings) -> int:
+        """On how many of them a row is; fewer where it takes long and settings say so."""
         asked = {
             LEARNED: settings.learned_instances,
             "LearnHeat()": settings.no_truth_instances,
         }
-        return min(n_instances(settings), asked.get(row.label) or n_instances(settings))
+        n = self.n_graphs(settings)
+        return min(n, asked.get(row.label) or n)
 
     def has(self, label: str) -> bool:
         """Whether one of its rows has this label."""
@@ -88,7 +94,7 @@ class Block:
         """Its graphs and signals."""
         return [
             problem(settings, self.kind, k, noisy=noisy, readings=self.readings)
-            for k in range(n_instances(settings))
+            for k in range(self.n_graphs(settings))
         ]
 
 
@@ -143,7 +149,7 @@ def _measured(blocks: Sequence[Block], settings: Settings, noisy: bool) -> Found
     for block in blocks:
         specs = block.problems(settings, noisy)
         for row in (row for row in block.rows if row.label not in (PAPER, LEARNED)):
-            for instance in range(block.n_graphs(row, settings)):
+            for instance in range(block.n_graphs_of(row, settings)):
                 cell: dict[str, Any] = {"problem": specs[instance], "method": row.method}
                 if row.oracle:
                     cell["grid"] = grid(row.method, settings.quick)
@@ -177,7 +183,7 @@ def _lines(
 ) -> list[Line]:
     lines = []
     for row in block.rows:
-        results = [found[_key(block, row, k)] for k in range(block.n_graphs(row, settings))]
+        results = [found[_key(block, row, k)] for k in range(block.n_graphs_of(row, settings))]
         paper = TABLES[name][block.kind, row.paper]
         if row.oracle:
             tried = results[0]["grid"]
