@@ -93,11 +93,12 @@ class Settings:
         Random graphs a model, in place of the number of the paper.
     no_truth_instances : int, optional
         On how many of them LearnHeat runs as it comes; on all by default.
-    paper_instances : int, optional
-        On how many of them the paper's own algorithm is tried on every row of its grid; on all by
-        default.  The best rows there are then tried on the others.
-    learned_instances : int, optional
-        On how many of them that algorithm learns the scales, too; on all by default.
+    paper_instances, learned_instances : int, optional
+        On how many of them the paper's own algorithm runs, with the scales held and with the scales
+        learned; on all by default.
+    paper_grid : {"whole", "screened"}
+        Whether that algorithm is tried on the whole of its grid on every graph, or on the middle of
+        the grid on the first graph and on the best rows there on the others.
     other_instances : int, optional
         On how many of them the tables are computed for the other readings of the paper; on all by
         default.
@@ -129,6 +130,7 @@ class Settings:
     paper_instances: int | None = None
     learned_instances: int | None = None
     other_instances: int | None = None
+    paper_grid: str = "whole"
     readings: Readings = field(default_factory=Readings)
     n_jobs: int = 1
     backend: str = "loky"
@@ -144,6 +146,9 @@ class Settings:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ParameterError(name, f"must be at least 1, got {value}")
+        if self.paper_grid not in ("whole", "screened"):
+            shown = repr(self.paper_grid)
+            raise ParameterError("paper_grid", f"must be 'whole' or 'screened', got {shown}")
         if self.n_jobs == 0 or self.n_jobs < -1:
             raise ParameterError(
                 "n_jobs", f"must be 1 or more, or -1 for all processors, got {self.n_jobs}"
@@ -158,6 +163,7 @@ class Settings:
             "seed": self.seed,
             "quick": self.quick,
             **{name: getattr(self, name) for name in INSTANCES},
+            "paper_grid": self.paper_grid,
             "readings": readings,
         }
 
