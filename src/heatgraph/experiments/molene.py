@@ -108,7 +108,7 @@ def compare(data_home: str | None, data: str, treatment: str, seed: int) -> dict
         "sources": float(np.count_nonzero(model.sources_) / len(train)),
         "n_train": len(train),
         "n_hidden": _by(days, np.full(len(test), float(test.shape[1]))),
-        "warnings": sorted({str(w.message).split(":")[0][:200] for w in caught}),
+        "warnings": sorted({str(w.message) for w in caught}),
     }
 
 
@@ -264,7 +264,8 @@ def _page(table: pd.DataFrame, numbers: dict[str, Any], provenance: str) -> str:
         f"- {TREATMENTS[name]}: scales {', '.join(f'{tau:.2g}' for tau in found['scales'])}, "
         f"{found['sources_a_signal']:.1f} sources a signal, {found['n_edges']} edges of mean "
         f"length {found['mean_edge_km']:.0f} km (all pairs: {found['mean_pair_km']:.0f} km), "
-        f"{found['missed']['LearnHeat()']:.1%} of the hidden energy missed."
+        f"{found['missed']['LearnHeat()']:.1%} of the hidden energy missed; "
+        f"{'it warned' if found['warnings'] else 'it did not warn'}."
         for name, found in numbers.items()
     )
     return f"""# {TITLE}
