@@ -121,11 +121,11 @@ def when(content: Mapping[str, Any]) -> str:
     return line + "*\n"
 
 
-def quoted(text: str) -> tuple[list[str], set[str]] | None:
-    """The results files that a page quotes and its constants; None if it says nothing of them."""
+def quoted(text: str) -> tuple[list[str], set[str]]:
+    """The results files that a page quotes and its constants; none of either without a comment."""
     found = QUOTES.search(text)
     if found is None:
-        return None
+        return [], set()
     return found["names"].split(), set((found["constants"] or "").split())
 
 
@@ -136,7 +136,7 @@ def decimals(text: str) -> list[str]:
 
 def unfounded(text: str) -> list[str]:
     """The decimal numbers that a page quotes and that none of its results files has."""
-    names, constants = quoted(text) or ([], set())
+    names, constants = quoted(text)
     contents = [read(name) for name in names]
     numbers = sorted({number for content in contents for number in _numbers(content)})
     return [
@@ -175,7 +175,7 @@ def _is_among(written: str, numbers: Iterable[float]) -> bool:
 
 def pages() -> list[Path]:
     """The README and the pages of the documentation."""
-    written = sorted([*DOCS.glob("*.md"), *DOCS.glob("guide/*.md")])
+    written = sorted([*DOCS.glob("*.md"), *DOCS.glob("guide/*.md"), *DOCS.glob("methods/*.md")])
     return [ROOT / "README.md", *written]
 
 
@@ -191,11 +191,21 @@ def write_texts(folder: Path) -> None:
 
 
 def complaints() -> list[str]:
-    """The pages that quote numbers which their results files do not have, and which numbers."""
+    """The pages that name results files or quote numbers of them which are not there."""
     texts = {page: page.read_text("utf-8") for page in pages()}
-    found = {page: unfounded(text) for page, text in texts.items() if quoted(text) is not None}
     return [
-        f"{page.relative_to(ROOT)} quotes {', '.join(numbers)}, which its results files do not have"
-        for page, numbers in found.items()
-        if numbers
+        f"{page.relative_to(ROOT)} {complaint}"
+        for page, text in texts.items()
+        for complaint in _complaints(text)
     ]
+
+
+def _complaints(text: str) -> list[str]:
+    names, _ = quoted(text)
+    missing = [name for name in names if not (RESULTS / f"{name}.json").is_file()]
+    if missing:
+        return [f"names the results files {', '.join(missing)}, which are not there"]
+    numbers = unfounded(text)
+    if numbers:
+        return [f"quotes {', '.join(numbers)}, which its results files do not have"]
+    return []

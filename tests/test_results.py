@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
@@ -27,8 +28,6 @@ def about(**more):
 @pytest.fixture
 def files(monkeypatch, tmp_path):
     """A folder of results files in place of the real one; returns a function that writes one."""
-    import json
-
     monkeypatch.setattr(results, "RESULTS", tmp_path)
 
     def write(name, **more):
@@ -58,8 +57,18 @@ def test_a_number_that_the_file_does_not_have_is_found(files):
     assert results.unfounded(head + "`tol=0.25` and $0.75$\n```python\nx = 0.1\n```\n") == []
 
 
-def test_a_page_without_the_comment_is_not_looked_at():
-    assert results.quoted("F is 0.5") is None
+def test_a_page_without_the_comment_may_quote_nothing():
+    assert results.unfounded("F is 0.5") == ["0.5"]
+
+
+def test_a_page_that_names_a_file_which_is_not_there_is_told(files, monkeypatch, tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("<!-- results: speed -->\nF is 0.98765.\n")
+    monkeypatch.setattr(results, "ROOT", tmp_path)
+    monkeypatch.setattr(results, "pages", lambda: [page])
+    assert results.complaints() == ["page.md names the results files speed, which are not there"]
+    files("speed", numbers={"f": 0.98765})
+    assert results.complaints() == []
 
 
 def test_a_change_of_the_code_is_told_and_one_of_its_comments_is_not(monkeypatch, tmp_path):
@@ -157,3 +166,29 @@ def test_every_listed_module_is_there():
 
     for name, source in SOURCES.items():
         assert results.digests([*source.modules, *source.summaries]), name
+
+
+def numbers_in(value):
+    """Every number of a nested value, in order."""
+    if isinstance(value, dict):
+        return [number for item in value.values() for number in numbers_in(item)]
+    if isinstance(value, list):
+        return [number for item in value for number in numbers_in(item)]
+    return [value]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["figure1", "figure4"])
+def test_a_file_has_what_its_command_finds_or_says_that_the_code_has_changed(name, tmp_path):
+    from heatgraph.experiments import EXPERIMENTS, Settings, write_outcome
+    from heatgraph.experiments.writing import RESULTS
+
+    content = results.read(name)
+    if results.changed(content):
+        assert "changed since" in results.when(content)
+        return
+    write_outcome(EXPERIMENTS[name].run(Settings(n_jobs=2)), tmp_path)
+    found = json.loads((tmp_path / RESULTS).read_text("utf-8"))["numbers"]
+    # Another processor rounds otherwise, and a fit stops within a tolerance.
+    expected = pytest.approx(numbers_in(content["numbers"][name]), rel=0.02, abs=0.005)
+    assert numbers_in(found) == expected
