@@ -56,12 +56,13 @@ def page_of(
     """The page, in Markdown."""
     readings = settings.readings
     size = problem(settings, "er", 0, noisy=False)
-    noise = ""
+    noise, taken = "", ""
     if name == "table2":
         db = ", ".join(
             f"{NAMES[kind]} {value:.1f} dB" for kind, value in numbers["signal_to_noise_db"].items()
         )
         noise = f" {NOISES[readings.noise]} (signal to noise: {db}; the paper says about 13 dB)."
+        taken = f"; {NOISES[readings.noise]}"
     ended = numbers["grid_points_converged"]
     return f"""# {TITLES[name]}
 
@@ -94,8 +95,8 @@ parentheses. A row that ran on fewer graphs says so.
 
 ## Other readings of the paper
 
-The table above keeps RBF edges by {readings.rbf}, {NOISES[readings.noise]}, and attaches each new
-BA node to {readings.ba}. {_densities(numbers)} Read otherwise, F is:
+The table above keeps RBF edges by {readings.rbf} and attaches each new BA node to
+{readings.ba}{taken}. {_densities(numbers)} Read otherwise, F is:
 
 {_other_markdown(numbers["other_readings"])}
 """
