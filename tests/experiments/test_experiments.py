@@ -57,9 +57,9 @@ def test_a_table_has_every_row_and_the_other_readings(hasty, shared):
     assert set(table["protocol"]) == {"oracle", "no truth"}
     assert table["paper"].notna().all()
     others = outcome.tables["other_readings"]
-    paper = others[others["method"] == "LearnHeat (paper)"]
-    # The paper's own words, distance and 13 dB, by its own algorithm.
-    assert set(paper["reading"]) == {
+    free = others[others["method"] == "LearnHeat()"]
+    # The paper's own words: distance and 13 dB.
+    assert set(free["reading"]) == {
         "RBF edges kept by distance",
         "noise 13 dB below the signals of each graph",
         "noise 13 dB below the signals of each graph, RBF edges kept by distance",

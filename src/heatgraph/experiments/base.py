@@ -98,7 +98,8 @@ class Settings:
         learned; on all by default.
     paper_grid : {"whole", "screened"}
         Whether that algorithm is tried on the whole of its grid on every graph, or on the middle of
-        the grid on the first graph and on the best rows there on the others.
+        the grid on the first graph and on the best rows there on the others, and not in other
+        readings of the paper.
     other_instances : int, optional
         On how many of them the tables are computed for the other readings of the paper; on all by
         default.

@@ -59,7 +59,7 @@ ROWS = (
     Row("SmoothGraph()", "smooth", False, "smooth"),
 )
 # The other readings are told in F alone, by fewer rows; the paper's own words by the most.
-SPOKEN_ROWS = tuple(row for row in ROWS if row.label in (PAPER, OURS, "LearnHeat()", "smooth"))
+SPOKEN = (PAPER, OURS, "LearnHeat()", "smooth")
 OTHER_ROWS = tuple(row for row in ROWS if row.label in (OURS, "templates, within ε", "smooth"))
 
 
@@ -121,11 +121,13 @@ def _other_readings(settings: Settings, noisy: bool) -> list[Block]:
     readings = settings.readings
     rbf = "distance" if readings.rbf == "weight" else "weight"
     by_length = replace(readings, rbf=rbf)
-    blocks = [Block("rbf", by_length, f"RBF edges kept by {rbf}", SPOKEN_ROWS)]
+    labels = SPOKEN if settings.paper_grid == "whole" else SPOKEN[1:]
+    spoken = tuple(row for row in ROWS if row.label in labels)
+    blocks = [Block("rbf", by_length, f"RBF edges kept by {rbf}", spoken)]
     for noise, name in NOISES.items() if noisy else ():
         if noise == readings.noise:
             continue
-        rows = OTHER_ROWS if noise == "variance" else SPOKEN_ROWS
+        rows = OTHER_ROWS if noise == "variance" else spoken
         blocks += [Block(kind, replace(readings, noise=noise), name, rows) for kind in MODELS]
         if noise == "13dB":
             both = f"{name}, RBF edges kept by {rbf}"

@@ -111,8 +111,8 @@ def _tried(numbers: Mapping[str, Any], settings: Settings) -> str:
         f"{len(middle_rows(settings.quick))} of the {rows} rows of the paper's grid, those with "
         "an alpha from 1e-4 to 1, were run on the first graph of a model, the "
         f"{KEPT} of them with the best F there on the others, and of these {KEPT} the one with the "
-        "best mean F is shown; likewise for the other readings below. (At the rows left out, the "
-        f"best mean F of our solver on any model is {numbers['best_outside_the_middle']:.3f}.)"
+        "best mean F is shown. It was not run in the other readings below. (At the rows left out, "
+        f"the best mean F of our solver on any model is {numbers['best_outside_the_middle']:.3f}.)"
     )
 
 
