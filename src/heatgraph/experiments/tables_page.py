@@ -78,7 +78,8 @@ parentheses. A row that ran on fewer graphs says so.
   for all graphs of a model; weights below 1e-4 are dropped.
   - *{PAPER}* is the paper's Algorithms 1 and 2, its step in L by SCS, from a random graph, stopped
     by its rule: 1000 iterations, or a change of the objective below 1e-4 ({ended[PAPER]:.1%} of the
-    fits{kept} end by the second). The scales are held at their true values. {_tried(numbers, settings)}
+    fits{kept} end by the second). The scales are held at their true values.
+    {_tried(numbers, settings)}
   - *{LEARNED}*: the same rows from the true scales, which it is then free to change
     ({ended[LEARNED]:.1%}){_ended_at(numbers)}.
   - *{OURS}* minimises the same objective, scales held, same start, by the solver of this library,
