@@ -22,7 +22,7 @@ from heatgraph.solvers.driver import iterate
 from heatgraph.solvers.result import Status
 
 # With the curvature, at the most, for one minimisation of the model: far from the end and near it.
-PRODUCTS = (12, 30)
+PRODUCTS = (60, 150)
 NEAR = 1e-3  # the residual below which the end is near
 MODEL_TOL = 0.2  # the model is minimised to this share of its first projected gradient, or better
 FACE_TOL = 0.3  # conjugate gradients on one face stop at this share of their first residual
