@@ -136,7 +136,7 @@ SOURCES = {
         ("figure3",),
         THREE_METHODS,
         _experiments("figure3", "table_rows"),
-        ("--instances", "4"),
+        ("--instances", "2"),
     ),
     "figure4": Source(("figure4",), (*PROBLEMS, *SOLVER), _experiments("figure4")),
     "figure5": Source(
