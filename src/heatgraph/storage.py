@@ -18,11 +18,10 @@ from scipy.sparse.linalg import LinearOperator
 
 from heatgraph.estimators import LearnHeat, ModelComparison
 from heatgraph.files import read_arrays, write_arrays
-from heatgraph.graph.storage import names_from_json
+from heatgraph.graph.storage import FIELDS, names_from_json, plain_names
 from heatgraph.selection.masked_prediction import HeldOutScore
 from heatgraph.solvers.result import Status
 from heatgraph.stored_models import (
-    GRAPH_FIELDS,
     KINDS,
     PARAMETER_DTYPES,
     Kind,
@@ -35,7 +34,6 @@ from heatgraph.stored_models import (
     encode_table,
     get_graph,
     number,
-    plain_names,
     put_graph,
     read_number,
 )
@@ -185,7 +183,7 @@ def _expected(header: dict[str, Any]) -> dict[str, tuple[str, int]]:
         if isinstance(value, dict) and value.get("kind") == "array":
             expected[f"parameter.{key}"] = (PARAMETER_DTYPES, value.get("ndim", 1))
     for name in graphs:
-        expected |= {f"{name}.{part}": shape for part, shape in GRAPH_FIELDS.items()}
+        expected |= {f"{name}.{part}": shape for part, shape in FIELDS.items()}
     missing = set(kind.arrays) - set(kind.added) - set(header["fields"])
     if missing:
         raise ValueError(f"it lacks the fields {sorted(missing)}")

@@ -27,17 +27,11 @@ from heatgraph.baselines import (
 from heatgraph.estimators import HeatCovariance, LearnHeat
 from heatgraph.estimators.large_covariance import set_operators
 from heatgraph.graph import Graph
-from heatgraph.graph.storage import is_plain, names_from_json
+from heatgraph.graph.storage import FIELDS, names_from_json, plain_names
 from heatgraph.kernels.spectral import KERNELS, Power, kernel_of
 from heatgraph.models.atoms import ATOMS
 from heatgraph.models.penalties import PENALTIES
 
-GRAPH_FIELDS = {
-    "edges": ("<i8", 2),
-    "weights": ("<f8", 1),
-    "confidence": ("<f8", 1),
-    "coordinates": ("<f8", 2),
-}
 # What an array given as a parameter may hold.
 PARAMETER_DTYPES = "<f8 <f4 <i8 <i4 |b1"
 KERNEL_CLASSES = {type(kernel).__name__: type(kernel) for kernel in KERNELS.values()}
@@ -45,7 +39,7 @@ KERNEL_CLASSES = {type(kernel).__name__: type(kernel) for kernel in KERNELS.valu
 
 def put_graph(arrays: dict[str, NDArray[Any]], name: str, graph: Graph) -> None:
     """Put the parts of a graph among the arrays, under its name."""
-    for part, (dtype, _) in GRAPH_FIELDS.items():
+    for part, (dtype, _) in FIELDS.items():
         value = getattr(graph, part)
         if value is not None:
             arrays[f"{name}.{part}"] = np.asarray(value, dtype=dtype)
@@ -53,24 +47,10 @@ def put_graph(arrays: dict[str, NDArray[Any]], name: str, graph: Graph) -> None:
 
 def get_graph(arrays: Mapping[str, NDArray[Any]], name: str, n_nodes: int, names: Any) -> Graph:
     """The graph whose parts :func:`put_graph` put under a name."""
-    parts: dict[str, Any] = {part: arrays.get(f"{name}.{part}") for part in GRAPH_FIELDS}
+    parts: dict[str, Any] = {part: arrays.get(f"{name}.{part}") for part in FIELDS}
     if parts["edges"] is None or parts["weights"] is None:
         raise ValueError(f"it lacks the edges or the weights of {name}")
     return Graph(n_nodes=n_nodes, names=names, **parts)
-
-
-def plain_names(names: tuple[Any, ...] | None) -> tuple[Any, ...] | None:
-    """The names of nodes, if JSON can hold them."""
-    for name in names or ():
-        if not is_plain(name):
-            raise ValueError(
-                f"names must be text, numbers or tuples of them to be saved, got {name!r}"
-            )
-    return names
-
-
-def _is_real(value: Any) -> bool:
-    return type(value) is float and math.isfinite(value)
 
 
 def number(value: float) -> float | str:
@@ -82,7 +62,9 @@ def encode(key: str, value: Any, arrays: dict[str, NDArray[Any]]) -> Any:
     """A parameter as JSON, where what JSON has no word for is an object with its kind."""
     if isinstance(value, np.generic):
         value = value.item()
-    if value is None or type(value) in (bool, int, str) or _is_real(value):
+    if value is None or type(value) in (bool, int, str):
+        return value
+    if type(value) is float and math.isfinite(value):
         return value
     if isinstance(value, float):
         return {"kind": "float", "value": repr(float(value))}

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from heatgraph.datasets import download
+from heatgraph.datasets import fetch
 from heatgraph.datasets.fetch import HOME_VARIABLE
 
 # Read before a test clears it: the folder that the environment names, or one beside the project.
@@ -74,7 +74,7 @@ class Server:
 
 @pytest.fixture
 def server(monkeypatch):
-    monkeypatch.setattr(download, "TIMEOUT", 5.0)
+    monkeypatch.setattr(fetch, "TIMEOUT", 5.0)
     made = Server(b"".join(b"row %06d\n" % k for k in range(30_000)))
     yield made
     made.http.shutdown()

@@ -88,7 +88,7 @@ def test_an_angle_has_to_be_one(made):
 
 def test_without_a_folder_the_archives_are_downloaded(made, monkeypatch):
     archives(made, ROWS)
-    monkeypatch.setattr("heatgraph.datasets.molene.find_file", lambda file: made / file.name)
+    monkeypatch.setattr("heatgraph.datasets.molene.find_file", lambda file, home: made / file.name)
     assert load_molene().signals.shape == (744, 1)
     with pytest.raises(ValueError, match="source='prepared' needs data_home"):
         load_molene(source="prepared")

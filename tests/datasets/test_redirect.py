@@ -6,7 +6,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from heatgraph.datasets import download
+from heatgraph.datasets import fetch
 from heatgraph.datasets.fetch import PublicFile, find_file
 
 CONTENT = b"the file " * 1000
@@ -89,7 +89,7 @@ def test_a_server_that_sends_itself_round_in_circles_is_told(serve, tmp_path):
 
 
 def test_a_server_that_stops_sending_is_told(serve, tmp_path, monkeypatch):
-    monkeypatch.setattr(download, "TIMEOUT", 0.2)
+    monkeypatch.setattr(fetch, "TIMEOUT", 0.2)
     over = threading.Event()
 
     def stall(request):

@@ -36,7 +36,7 @@ def signals(request):
 def small_batches(monkeypatch):
     monkeypatch.setattr(engine, "BATCH", 4)
     yield
-    worker_tasks.forget("test")
+    codes.forget("test")
 
 
 def recipe(number, seed=0, alpha=0.05):
@@ -94,9 +94,9 @@ def test_codes_that_are_lost_are_found_again(signals, kind_of_source):
     given = signals if kind_of_source == "held" else streamed(signals), None, KEY
     worker_tasks.code_part(*given, [one], None, [1])
     expected = worker_tasks.code_part(*given, [two, one], 1, [1, 2]).value
-    worker_tasks.forget("test")
+    codes.forget("test")
     assert_close(worker_tasks.code_part(*given, [two, one], 1, [1, 2]).value, expected)
-    worker_tasks.forget("test")
+    codes.forget("test")
     again = worker_tasks.moments_of_part(*given, [two, one], [1, 2]).value
     worker_tasks.code_part(*given, [two, one], None, [1, 2])
     assert_close(worker_tasks.moments_of_part(*given, [two, one], [1, 2]).value, again)
@@ -119,7 +119,7 @@ def test_only_codes_that_may_be_asked_for_are_kept(signals, kind_of_source, tmp_
     assert codes.kept() == {("test", 0): [2, 3]}
     n_files = len(list(tmp_path.rglob("*.codes")))
     assert n_files == (2 if kind_of_source == "streamed" else 0)
-    worker_tasks.forget("test")
+    codes.forget("test")
     assert codes.kept() == {}
     assert list(tmp_path.iterdir()) == []
 

@@ -10,6 +10,7 @@ from heatgraph import HeatCovariance, LearnHeat
 from heatgraph.datasets import make_graph, make_heat_signals
 from heatgraph.estimators import fitted_graph, large
 from heatgraph.metrics import edge_scores
+from heatgraph.models.penalties import PENALTIES, LogSum
 from heatgraph.selection.source_choice import SourceChoice
 from heatgraph.storage import load_model, save_model
 
@@ -70,8 +71,8 @@ class TestFit:
         assert model.score(X) > 0.4
 
     def test_scales_to_start_from_are_tried_too(self, problem):
-        _, X, _ = problem
-        model = learn(X, learn_scales=True, scales=(2.5, 4.0))
+        graph, X, _ = problem
+        model = learn(X, learn_scales=True, scales=(2.5, 4.0), candidates=graph, tol=0.1)
         assert (model.stretches_["scale1"] == 2.5).any()
 
     def test_names_candidates_and_a_number_of_edges(self, problem):
@@ -91,7 +92,7 @@ class TestFit:
 
     def test_sources_of_one_sign_at_the_paper_s_penalty(self, problem):
         _, X, _ = problem
-        model = learn(np.abs(X), positive=True, atoms="raw", tol=1e-2)
+        model = learn(np.abs(X[:50]), positive=True, atoms="raw", tol=0.1, candidates=3)
         assert model.alpha_ == pytest.approx(GIVEN["alpha"])
         assert model.sources_.min() >= 0.0
         assert model.sources_.max() > 0.0
@@ -110,7 +111,7 @@ class TestFit:
         nothing = SourceChoice(0.5, np.array([2.5, 4.0]), missed=0.99, standard_error=0.02)
         monkeypatch.setattr(large, "choose_sources", lambda *_: nothing)
         with pytest.warns(UserWarning, match="show no diffusion"):
-            LearnHeat(solver="sparse", tol=0.5).fit(problem[1])
+            LearnHeat(solver="sparse", tol=0.5, candidates=problem[0]).fit(problem[1])
 
 
 class TestStops:
@@ -269,3 +270,11 @@ class TestNearest:
         again = validation.resolve_candidates(10, X, None)
         assert (again.i == nearly.i).all()
         assert (again.j == nearly.j).all()
+
+
+@pytest.mark.parametrize("solver", ["sparse", "paper"])
+def test_a_penalty_that_a_solver_does_not_know_is_refused(problem, monkeypatch, solver):
+    monkeypatch.setitem(PENALTIES, "new", LogSum())
+    atoms = "raw" if solver == "paper" else "unit"
+    with pytest.raises(ValueError, match="penalty"):
+        LearnHeat(solver=solver, penalty="new", atoms=atoms, **GIVEN).fit(problem[1])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from heatgraph.models.penalties import L1, PENALTIES, LogSum
+from heatgraph.models.penalties import L1, PENALTIES, LogSum, tangent
 
 
 @pytest.fixture(params=PENALTIES)
@@ -16,7 +16,7 @@ def penalty(request):
 def test_slope_is_the_derivative_over_alpha(penalty, rng):
     u, alpha, step = rng.exponential(size=50), 0.3, 1e-6
     change = penalty.value(u + step, alpha) - penalty.value(u - step, alpha)
-    assert alpha * penalty.slope(u, alpha) == pytest.approx(change / (2 * step), rel=1e-7)
+    assert alpha * penalty.slope(u, alpha) == pytest.approx(change / (2 * step), rel=1e-7, abs=1e-9)
 
 
 def test_slope_of_the_logarithm_lies_between_none_and_all():
@@ -29,15 +29,15 @@ def test_tangent_lies_above_the_penalty_and_touches_it(penalty, rng, alpha):
     u0 = alpha * rng.exponential(size=30)
     u = np.concatenate([[0.0], np.geomspace(1e-4, 1e4, 100)]) * alpha
     for at in u0:
-        slopes, above = penalty.tangent(np.array([at]), alpha)
+        slopes, above = tangent(penalty, np.array([at]), alpha)
         assert (alpha * slopes * u + above >= penalty.value(u, alpha) - 1e-12 * alpha**2).all()
-    slopes, above = penalty.tangent(u0, alpha)
+    slopes, above = tangent(penalty, u0, alpha)
     touching = alpha * float(slopes @ u0) + above
     assert touching == pytest.approx(penalty.value(u0, alpha).sum())
 
 
 def test_every_penalty_begins_as_l1(penalty):
-    slopes, above = penalty.tangent(np.zeros(4), 0.2)
+    slopes, above = tangent(penalty, np.zeros(4), 0.2)
     assert slopes == pytest.approx(np.ones(4))
     assert above == 0.0
     assert not penalty.value(np.zeros(4), 0.2).any()
@@ -45,7 +45,7 @@ def test_every_penalty_begins_as_l1(penalty):
 
 def test_without_alpha_nothing_is_charged(penalty):
     u = np.array([0.0, 2.0])
-    slopes, above = penalty.tangent(u, 0.0)
+    slopes, above = tangent(penalty, u, 0.0)
     assert np.array_equal(slopes, [1.0, 1.0])
     assert above == 0.0
     assert not penalty.value(u, 0.0).any()

@@ -11,6 +11,7 @@ import pytest
 
 from heatgraph import Graph, LearnHeat
 from heatgraph.datasets import make_graph, make_heat_signals
+from heatgraph.estimators.fitted_graph import store_weights
 from heatgraph.report import write_report
 from heatgraph.solvers.result import Status
 
@@ -47,7 +48,9 @@ def made_model(graph, scales=(1.0, 3.0), n_signals=20, *, learned=None, seed=0):
     for row in sources:
         row[rng.integers(len(scales)), rng.choice(graph.n_nodes, 2, replace=False)] = 1.0
     model = LearnHeat(alpha=0.05)
-    model.graph_, model.weights_ = graph, graph if learned is None else learned
+    model.graph_ = graph
+    store_weights(model, graph if learned is None else learned)
+    model.location_ = np.zeros(graph.n_nodes)
     model.scales_, model.sources_ = np.array(scales), sources
     model.objective_ = np.geomspace(9.0, 1.0, 12)
     model.status_, model.n_iter_, model.residual_ = Status.CONVERGED, 11, 1e-5

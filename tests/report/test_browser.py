@@ -12,7 +12,6 @@ from heatgraph.cli.demo import TOWNS, make_example
 from heatgraph.datasets import make_graph
 from heatgraph.plotting.style import shortened
 from heatgraph.report import write_report
-from heatgraph.report.shown_signals import diffuse
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +29,7 @@ def stations(make_model):
     names = [f"station {k}" for k in range(168)]
     learned = Graph(np.stack([i, j], axis=1), weights, names=names).scaled(168)
     model = make_model(learned.cut(n_edges=500), n_signals=100, learned=learned)
-    X = diffuse(learned, model.scales_, model.sources_)
+    X = model.inverse_transform(model.sources_)
     X[rng.uniform(size=X.shape) < 0.05] = np.nan
     places = pd.DataFrame(xy, columns=["longitude", "latitude"], index=names)
     return model, X, places

@@ -52,7 +52,7 @@ def search(signals, grid, seed=0, **options):
     w = np.exp(options.pop("shaken", 0.0) * np.sin(np.arange(candidates.n_edges)))
     w *= 0.5 * candidates.n_nodes / w.sum()
     rng = np.random.default_rng(seed)
-    folds = make_folds(signals.X.T, rng=rng, ordered=False)
+    folds = make_folds(signals.X.T, rng=rng)
     settings = {"learn_scales": True, "rng": rng}
     return choose(objective, signals, w, grid, folds, **(settings | options))
 

@@ -44,7 +44,7 @@ class TestOrder:
 
 class TestFolds:
     def test_random_folds_hold_out_every_signal_once(self, rng):
-        folds = make_folds(rng.standard_normal((50, 3)), 4, rng=rng, ordered=False)
+        folds = make_folds(rng.standard_normal((50, 3)), 4, rng=rng)
         assert np.array_equal(np.sort(np.concatenate([s.test for s in folds.splits])), range(50))
         for split in folds.splits:
             assert np.array_equal(np.sort(np.append(split.train, split.test)), range(50))

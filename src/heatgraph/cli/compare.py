@@ -12,7 +12,8 @@ import pandas as pd
 import typer
 from sklearn.base import clone
 
-from heatgraph.cli.console import INTERRUPTED, Output, columns
+from heatgraph.cli import INTERRUPTED
+from heatgraph.cli.console import Output, columns
 from heatgraph.cli.options import FitOptions, ForceFlag, TableOptions, with_shared_options
 from heatgraph.cli.report import read_coordinates
 from heatgraph.cli.result_folder import REPORT, address_of, listed, page_written, result_folder
@@ -94,13 +95,9 @@ def compare(
             files = listed(folder, output)
         summary: dict[str, Any] = {"command": "compare", "signals_file": str(signals)}
         summary |= {**json_module.loads(found.to_json()), "files": files}
-        out.show(
-            summary,
-            [
-                *(_rows(found), *_endings(found), found.verdict, f"Results are in {output}"),
-                *address_of(output),
-            ],
-        )
+        unfinished = [f"{r.name}: {r.status}" for r in found.results if r.status != "ok"]
+        lines = [_rows(found), *unfinished, found.verdict, f"Results are in {output}"]
+        out.show(summary, [*lines, *address_of(output)])
     if found.interrupted:
         raise typer.Exit(INTERRUPTED)
 
@@ -146,18 +143,5 @@ def _rows(found: Comparison) -> Any:
     else:
         shown |= {"n_edges": "edges ", "agreement": "agree ", "f_measure": "F "}
         shown |= {"average_precision": "AP "}
-    table = [[r.name, *(_number(key, getattr(r, key)) for key in shown)] for r in found.results]
+    table = [[r.name, *map(r.written, shown)] for r in found.results]
     return columns(["method", *shown.values()], table)
-
-
-def _endings(found: Comparison) -> list[str]:
-    """A line for every method that did not end as it should."""
-    return [f"{r.name}: {r.status}" for r in found.results if r.status != "ok"]
-
-
-def _number(key: str, value: float) -> str:
-    if value != value:
-        return ""
-    if key == "n_edges":
-        return str(int(value))
-    return f"{value:.2g}" if key == "seconds" else f"{value:.3f}"

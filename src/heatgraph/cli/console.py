@@ -16,11 +16,12 @@ from rich.table import Table
 from rich.text import Text
 from sklearn.exceptions import ConvergenceWarning
 
+from heatgraph.cli import INTERRUPTED
 from heatgraph.cli.options import option_of
 from heatgraph.errors import ParameterError
 from heatgraph.files import to_json
 
-ERROR, INTERRUPTED = 2, 130
+ERROR = 2
 ERRORS = (ValueError, OSError, ImportError, MemoryError)  # that the user can mend
 
 

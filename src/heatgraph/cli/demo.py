@@ -13,11 +13,13 @@ import typer
 from matplotlib.figure import Figure
 
 from heatgraph.arrays import Array
-from heatgraph.cli.console import INTERRUPTED, Output, columns
+from heatgraph.cli import INTERRUPTED
+from heatgraph.cli.console import Output, columns
 from heatgraph.cli.learn import fit, human, summary_of
 from heatgraph.cli.options import ForceFlag, with_shared_options
 from heatgraph.cli.result_folder import (
     DPI,
+    GRAPH,
     REPORT,
     address_of,
     draw,
@@ -37,27 +39,9 @@ from heatgraph.plotting import plot_laplacians, plot_sources
 from heatgraph.solvers.result import Status
 
 TOWNS = [
-    "Ashby",
-    "Brook",
-    "Colne",
-    "Dene",
-    "Elton",
-    "Fairford",
-    "Garth",
-    "Hale",
-    "Ilford",
-    "Jarrow",
-    "Keld",
-    "Leigh",
-    "Marsh",
-    "Norton",
-    "Oakham",
-    "Penrith",
-    "Rugby",
-    "Stow",
-    "Thorpe",
-    "Wells",
-]
+    "Ashby", "Brook", "Colne", "Dene", "Elton", "Fairford", "Garth", "Hale", "Ilford", "Jarrow",
+    "Keld", "Leigh", "Marsh", "Norton", "Oakham", "Penrith", "Rugby", "Stow", "Thorpe", "Wells",
+]  # fmt: skip
 SCALES = (1.0, 3.0)
 N_SIGNALS, N_NEW = 200, 20
 N_SOURCES = 2
@@ -151,7 +135,7 @@ def write_pictures(
     places = example.graph.coordinates
     draw(
         folder / "sources.png",
-        (7.0, 5.5),
+        GRAPH,
         lambda ax: plot_sources(
             model.graph_, example.new_signals[0], sources, model.scales_, places, ax=ax
         ).set_title(f"True sources: {', '.join(_towns(example.new_sources[0]))}"),

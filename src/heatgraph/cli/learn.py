@@ -15,8 +15,9 @@ import typer
 from joblib import effective_n_jobs
 
 from heatgraph.arrays import Array
+from heatgraph.cli import INTERRUPTED
 from heatgraph.cli.cluster import ClusterTable, asks_for_cluster, cluster, need_dask, read_parts
-from heatgraph.cli.console import INTERRUPTED, Output, counted
+from heatgraph.cli.console import Output, counted
 from heatgraph.cli.options import (
     Coordinates,
     FitOptions,
@@ -53,12 +54,14 @@ from heatgraph.cli.task import (
 )
 from heatgraph.estimators import HeatCovariance, LearnHeat, ModelComparison
 from heatgraph.estimators.choosing_model import MODELS
+from heatgraph.estimators.hidden import predicted_shares
 from heatgraph.graph import Graph
 from heatgraph.report.page_data import place
 from heatgraph.solvers.result import Status
 
 PARAMETERS = ("alpha", "beta", "shrinkage", "penalty", "eps")  # that a fit may have chosen
 SHARES = ("missed", "standard_error")
+PREDICTED = ("predicted", "predicted_by_ledoit_wolf")
 SURE = 0.95  # confidence from which an edge is called nearly certain
 STOPPED = (
     "stopped before there was a graph, and nothing was written; with --checkpoint FILE the same "
@@ -333,14 +336,8 @@ def _chosen(model: Any) -> dict[str, Any]:
 
 def _prediction(model: Any) -> dict[str, float]:
     """Shares of the variance of hidden entries predicted on held-out signals, where known."""
-    comparison = getattr(model, "comparison_", None)
-    if comparison is not None:
-        with_graph, without = comparison.missed(comparison.kept)[0], comparison.no_graph
-        return {"predicted": 1.0 - with_graph, "predicted_by_ledoit_wolf": 1.0 - without}
-    score = getattr(model, "held_out_", None)
-    if score is None:
-        return {}
-    return {"predicted": score.predicted, "predicted_by_ledoit_wolf": score.ledoit_wolf}
+    shares = predicted_shares(model)
+    return {} if shares is None else dict(zip(PREDICTED, shares, strict=True))
 
 
 def human(model: Any, table: SignalTable | ClusterTable) -> list[Any]:
@@ -351,7 +348,7 @@ def human(model: Any, table: SignalTable | ClusterTable) -> list[Any]:
         chosen.append(f"noise variance {facts['noise_variance']:.3g}")
     return [
         *_told_prediction(facts),
-        *_kept(model),
+        *([str(model.comparison_)] if facts["comparison"] else []),
         _told_graph(facts, model),
         edge_table(facts["strongest_edges"][:5]),
         *([f"Parameters: {', '.join(chosen)}."] if chosen else []),
@@ -364,12 +361,9 @@ def _told_prediction(facts: dict[str, Any]) -> list[str]:
     if "predicted" not in facts:
         return []
     predicted = round(facts["predicted"], 3) + 0.0  # never "-0.0%"
-    told = f"The graph predicts {predicted:.1%} of the variance of hidden values."
     without = facts["predicted_by_ledoit_wolf"]
-    if not np.isfinite(without):
-        return [told]
-    told = f"{told[:-1]}; LedoitWolf, without a graph, {without:.1%}."
-    return [told]
+    beside = f"; LedoitWolf, without a graph, {without:.1%}" if np.isfinite(without) else ""
+    return [f"The graph predicts {predicted:.1%} of the variance of hidden values{beside}."]
 
 
 def _warn_of_prediction(model: Any, out: Output) -> None:
@@ -404,12 +398,6 @@ def _told_confidence(model: Any) -> str:
     how = "a p-value below" if isinstance(model, HeatCovariance) else "a confidence above"
     bound = 1.0 - SURE if isinstance(model, HeatCovariance) else SURE
     return f"; {sure} of the edges {'has' if sure == 1 else 'have'} {how} {bound:.2g}"
-
-
-def _kept(model: Any) -> list[str]:
-    """One line on which of the two models was kept."""
-    comparison = getattr(model, "comparison_", None)
-    return [] if comparison is None else [str(comparison)]
 
 
 def where(output: Path, table: SignalTable | ClusterTable) -> list[str]:

@@ -21,7 +21,8 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from heatgraph.cli.console import ERROR, INTERRUPTED, Output, columns
+from heatgraph.cli import INTERRUPTED
+from heatgraph.cli.console import ERROR, Output, columns
 from heatgraph.cli.options import ForceFlag, with_shared_options
 from heatgraph.datasets.fetch import HOME_VARIABLE
 from heatgraph.experiments import (

@@ -35,31 +35,14 @@ from heatgraph.storage import save_model
 MODEL, REPORT = "model.npz", "report.html"
 # Everything that a command may write: what --force may do away with.
 OURS = (
-    MODEL,
-    "comparison.csv",
-    "comparison.json",
-    "comparison.png",
-    "convergence.png",
-    "directed.csv",
-    "edges.csv",
-    "gaps.csv",
-    "graph.graphml",
-    "graph.png",
-    "graphs.csv",
-    "graphs.png",
-    "new_signals.csv",
-    "report.html",
-    "selection.csv",
-    "selection.png",
-    "signals.csv",
-    "sources.csv",
-    "sources.png",
-    "stretches.csv",
-    "stretches.png",
-    "summary.json",
+    MODEL, REPORT, "comparison.csv", "comparison.json", "comparison.png", "convergence.png",
+    "directed.csv", "edges.csv", "gaps.csv", "graph.graphml", "graph.png", "graphs.csv",
+    "graphs.png", "new_signals.csv", "selection.csv", "selection.png", "signals.csv",
+    "sources.csv", "sources.png", "stretches.csv", "stretches.png", "summary.json",
     "true_edges.csv",
-)
+)  # fmt: skip
 DPI = 150
+GRAPH, CURVE = (7.0, 5.5), (6.0, 3.6)  # inches: pictures of a graph, and of a curve
 
 SourceRow = dict[str, Any]
 
@@ -109,37 +92,19 @@ def write_fit(
         table.series.directed(model.graph_).save(folder / "directed.csv")
     if hasattr(model, "sources_") and isinstance(table, SignalTable):
         write_sources(folder / "sources.csv", source_rows(model, model.sources_, table))
-    draw(
-        folder / "graph.png",
-        (7.0, 5.5),
-        lambda ax: plot_graph(model.graph_, coordinates, ax=ax),
-        out,
-    )
-    draw(
-        folder / "convergence.png",
-        (6.0, 3.6),
-        lambda ax: plot_convergence(model.objective_, ax=ax),
-        out,
-    )
+    graph, objective = model.graph_, model.objective_
+    draw(folder / "graph.png", GRAPH, lambda ax: plot_graph(graph, coordinates, ax=ax), out)
+    draw(folder / "convergence.png", CURVE, lambda ax: plot_convergence(objective, ax=ax), out)
     selection = getattr(model, "selection_", None)
     if selection is not None:
         selection.to_csv(folder / "selection.csv", index=False)
-        draw(
-            folder / "selection.png",
-            (6.0, 3.6),
-            lambda ax: _plot_choice(model, selection, ax),
-            out,
-        )
+        draw(folder / "selection.png", CURVE, lambda ax: _plot_choice(model, selection, ax), out)
     stretches = getattr(model, "stretches_", None)
     if stretches is not None:
         stretches.to_csv(folder / "stretches.csv", index=False)
         chosen = {"scale": model.scales_[-1], "beta": model.beta_}
-        draw(
-            folder / "stretches.png",
-            (6.0, 3.6),
-            lambda ax: plot_stretches(stretches, ax, **chosen),
-            out,
-        )
+        picture = folder / "stretches.png"
+        draw(picture, CURVE, lambda ax: plot_stretches(stretches, ax, **chosen), out)
 
 
 def _plot_choice(model: Any, selection: pd.DataFrame, ax: Any) -> object:

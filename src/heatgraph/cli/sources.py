@@ -13,6 +13,7 @@ from heatgraph.cli.console import Output, columns, counted
 from heatgraph.cli.csv_reader import NPY, PARQUET, TEXT, kind_of
 from heatgraph.cli.options import ForceFlag, ModelFile, TableOptions, with_shared_options
 from heatgraph.cli.result_folder import (
+    GRAPH,
     draw,
     listed,
     model_path,
@@ -154,7 +155,7 @@ def write_result(
         drawn = np.where(np.abs(drawn) >= least, drawn, 0.0)
     draw(
         folder / "sources.png",
-        (7.0, 5.5),
+        GRAPH,
         lambda ax: plot_sources(
             model.graph_, table.values[loudest], drawn, model.scales_, ax=ax
         ).set_title(f"signal {table.label(loudest)}"),

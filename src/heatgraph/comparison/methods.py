@@ -68,7 +68,6 @@ METHODS: dict[str, Any] = {
     # The last, because it takes longest: Ctrl-C keeps the others.
     "LearnHeat": LearnHeat(fit_intercept=True),
 }
-GRAPH_ONLY = ("SpectralTemplates", "DiffusionPolytope", "neighbours")  # they predict nothing
 NO_GRAPH = ("LedoitWolf", "KNN", "mean")
 
 
@@ -80,7 +79,9 @@ def chosen_methods(methods: Any, with_truth: bool) -> dict[str, Any]:
     """
     if methods is None:
         chosen = {
-            name: model for name, model in METHODS.items() if with_truth or name not in GRAPH_ONLY
+            name: model
+            for name, model in METHODS.items()
+            if with_truth or hasattr(model, "impute")  # others predict nothing to be judged by
         }
     elif isinstance(methods, Mapping):
         chosen = {str(name): _estimator(name, model) for name, model in methods.items()}

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from heatgraph.arrays import Array
+from heatgraph.estimators.hidden import percent
 from heatgraph.files import write_atomically
 from heatgraph.graph import Graph
 
@@ -71,6 +72,15 @@ class MethodResult:
     @property
     def predicts(self) -> bool:
         return bool(np.isfinite(self.missed))
+
+    def written(self, key: str) -> str:
+        """A number as a table shows it; empty where it is not known."""
+        value = getattr(self, key)
+        if not np.isfinite(value):
+            return ""
+        if key == "n_edges":
+            return str(int(value))
+        return f"{value:.2g}" if key == "seconds" else f"{value:.3f}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,7 +145,7 @@ class Comparison:
             return "No method predicts anything here."
         best, *others = ranked
         text = (
-            f"{best.name} predicts best: it misses {_percent(best.missed, best.error)} of the "
+            f"{best.name} predicts best: it misses {percent(best.missed, best.error)} of the "
             f"variance of hidden entries of held-out signals."
         )
         if others:
@@ -271,15 +281,9 @@ def _is_worse(result: MethodResult) -> bool:
 
 
 def _difference(result: MethodResult, which: str) -> str:
-    more = _percent(result.excess, result.excess_error)
+    more = percent(result.excess, result.excess_error)
     verdict = "more than chance" if _is_worse(result) else "no more than chance"
     return f"{which}, {result.name}, misses {more} more, which is {verdict}."
-
-
-def _percent(share: float, error: float) -> str:
-    """With as many digits as the standard error is worth."""
-    digits = 0 if error >= 0.02 else 1 if error >= 0.002 else 2
-    return f"{100.0 * share:.{digits}f}% ± {100.0 * error:.{digits}f}%"
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from heatgraph.datasets.fetch import PathLike, PublicFile, find_file, named_home
-from heatgraph.datasets.geography import PlacedSignals, check_choice, first_form, read_table
+from heatgraph.datasets.fetch import PathLike, PublicFile, find_file
+from heatgraph.datasets.geography import PlacedSignals, check_choice, prepared_form, read_table
 
 # NOAA's server answers programs with an empty page at times; a browser gets the file.
 MEASURED = PublicFile(
@@ -61,20 +61,8 @@ def load_etex(
         If the files are not there, or cannot be downloaded.
     """
     check_choice("missing", missing, ("nan", "zero"))
-    check_choice("source", source, ("auto", *FORMS))
-    home = named_home(data_home)
-    if home is None:
-        if source == "prepared":
-            raise ValueError("source='prepared' needs data_home, the folder with the table")
-        form = "original"
-    else:
-        form = first_form(home, FORMS, source, "or none to have the original downloaded")
-    if form == "original":
-        data = _original(find_file(MEASURED, data_home))
-    else:
-        assert home is not None  # for the type checker: a prepared table is in a folder
-        table, stations = (home / name for name in FORMS["prepared"])
-        data = _prepared(table, stations)
+    paths = prepared_form(data_home, FORMS, source)
+    data = _original(find_file(MEASURED, data_home)) if paths is None else _prepared(*paths)
     if missing == "nan":
         return data
     provenance = f"{data.provenance}; what was not measured set to 0"

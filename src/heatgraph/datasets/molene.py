@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from heatgraph.datasets.fetch import PathLike, PublicFile, find_file, named_home
-from heatgraph.datasets.geography import PlacedSignals, check_choice, first_form, read_table
+from heatgraph.datasets.fetch import PathLike, PublicFile, find_file
+from heatgraph.datasets.geography import PlacedSignals, prepared_form, read_table
 
 FIRST, LAST = pd.Timestamp("2014-01-01T00:00"), pd.Timestamp("2014-01-31T23:00")
 KELVIN = 273.15
@@ -22,8 +22,16 @@ STATIONS = (
 )  # fmt: skip
 
 
-def _check_archive(path: Path) -> None:
-    _read_archive(path)
+def _read_archive(path: Path) -> pd.DataFrame:
+    """The rows of that January in an archive of ten years; temperatures in degrees Celsius."""
+    fields = ["NUM_POSTE", "NOM_USUEL", "LAT", "LON", "AAAAMMJJHH", "T"]
+    kinds = {"NUM_POSTE": str, "AAAAMMJJHH": str}
+    parts = pd.read_csv(path, sep=";", usecols=fields, dtype=kinds, chunksize=200_000)
+    rows = pd.concat([part[part["AAAAMMJJHH"].str.startswith("201401")] for part in parts])
+    if rows.empty:
+        raise ValueError("it has no row of January 2014")
+    hour = pd.to_datetime(rows["AAAAMMJJHH"], format="%Y%m%d%H", utc=True)
+    return rows.assign(NUM_POSTE=rows["NUM_POSTE"].str.strip().str.zfill(8), hour=hour)
 
 
 # Météo-France renews these archives, so that no checksum would hold.
@@ -32,7 +40,7 @@ DEPARTMENTS = tuple(
         f"molene/H_{number}_2010-2019.csv.gz",
         "https://object.files.data.gouv.fr/meteofrance/data/synchro_ftp/BASE/HOR/"
         f"H_{number}_2010-2019.csv.gz",
-        check=_check_archive,
+        check=_read_archive,
     )
     for number in (22, 29, 35, 44, 56, 85)
 )
@@ -71,15 +79,10 @@ def load_molene(data_home: PathLike | None = None, *, source: str = "auto") -> P
     OSError
         If the files are not there, or cannot be downloaded.
     """
-    check_choice("source", source, ("auto", *FORMS))
-    home = named_home(data_home)
-    if home is None:
-        if source == "prepared":
-            raise ValueError("source='prepared' needs data_home, the folder with the table")
-        return _original([find_file(file) for file in DEPARTMENTS])
-    form = first_form(home, FORMS, source, "or none to have the original downloaded")
-    paths = [home / name for name in FORMS[form]]
-    return _original(paths) if form == "original" else _prepared(*paths)
+    paths = prepared_form(data_home, FORMS, source)
+    if paths is not None:
+        return _prepared(*paths)
+    return _original([find_file(file, data_home) for file in DEPARTMENTS])
 
 
 def _prepared(table: Path, stations: Path) -> PlacedSignals:
@@ -137,15 +140,3 @@ def _original(archives: list[Path]) -> PlacedSignals:
     places = places.rename(columns={"LON": "lon", "LAT": "lat", "NOM_USUEL": "title"})
     note = "from the archives of the departments"
     return PlacedSignals(signals, places[["lon", "lat", "title"]], f"{PROVENANCE}; {note}")
-
-
-def _read_archive(path: Path) -> pd.DataFrame:
-    """The rows of that January in an archive of ten years; temperatures in degrees Celsius."""
-    fields = ["NUM_POSTE", "NOM_USUEL", "LAT", "LON", "AAAAMMJJHH", "T"]
-    kinds = {"NUM_POSTE": str, "AAAAMMJJHH": str}
-    parts = pd.read_csv(path, sep=";", usecols=fields, dtype=kinds, chunksize=200_000)
-    rows = pd.concat([part[part["AAAAMMJJHH"].str.startswith("201401")] for part in parts])
-    if rows.empty:
-        raise ValueError("it has no row of January 2014")
-    hour = pd.to_datetime(rows["AAAAMMJJHH"], format="%Y%m%d%H", utc=True)
-    return rows.assign(NUM_POSTE=rows["NUM_POSTE"].str.strip().str.zfill(8), hour=hour)

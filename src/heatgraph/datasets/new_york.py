@@ -18,8 +18,7 @@ from heatgraph.arrays import Array
 from heatgraph.datasets.fetch import PathLike, PublicFile, find_file, named_home
 from heatgraph.datasets.geography import (
     PlacedSignals,
-    check_choice,
-    first_form,
+    prepared_form,
     read_rings,
     read_table,
 )
@@ -89,25 +88,23 @@ def zone_names() -> list[str]:
     return sorted(set(zone_table()["zone"]), key=lambda name: (BOROUGHS.index(name[:2]), name))
 
 
-def find_zones(data_home: PathLike | None, prepared: Path | None) -> Zones:
-    """The zones from the prepared files of a folder, or from the TLC's polygons."""
-    if prepared is not None:
-        return _prepared(prepared)
+def find_zones(data_home: PathLike | None) -> Zones:
+    """The zones from the TLC's polygons."""
     home = named_home(data_home)
     if home is not None and (home / FOLDER).is_file():
         return read_zones(home / FOLDER)
     return read_zones(find_file(ZONES_ZIP, data_home))
 
 
-def _prepared(home: Path) -> Zones:
+def _prepared(outlines: Path, touching: Path) -> Zones:
     rings: dict[str, list[Array]] = {}
     rows = {}
-    for about, ring in read_rings(home / "uber/zones29.geojson"):
+    for about, ring in read_rings(outlines):
         rings.setdefault(about["zone29"], []).append(ring)
         rows[about["zone29"]] = (about["lon"], about["lat"], about["zone29_name"])
     places = pd.DataFrame.from_dict(rows, orient="index", columns=["lon", "lat", "title"])
     places = places.loc[zone_names()]
-    pairs = pd.read_csv(home / "uber/zones29_adjacency.csv")[["a", "b"]]
+    pairs = pd.read_csv(touching)[["a", "b"]]
     return Zones(
         places,
         {name: tuple(found) for name, found in rings.items()},
@@ -288,26 +285,18 @@ def _load(
     count: Callable[[Path, Zones], pd.DataFrame],
     provenance: str,
 ) -> PlacedSignals:
-    check_choice("source", source, ("auto", *forms))
-    home = named_home(data_home)
-    if home is None and source == "prepared":
-        raise ValueError("source='prepared' needs data_home, the folder with the table")
-    form = (
-        "original"
-        if home is None
-        else first_form(home, forms, source, "or none to have the original downloaded")
-    )
-    if form == "original":
-        zones = find_zones(data_home, None)
+    prepared = prepared_form(data_home, forms, source)
+    if prepared is None:
+        zones = find_zones(data_home)
         path = find_file(file, data_home)
         signals = read_table(path, lambda path: count(path, zones))
         n_counted = int(signals.to_numpy().sum())
         provenance = f"{n_counted:,} pickups in {file.name}, counted in {ZONES_ZIP.name}; "
         provenance += GROUPING
     else:
-        assert home is not None  # for the type checker: a prepared table is in a folder
-        zones = find_zones(data_home, home)
-        signals = read_table(home / forms[form][0], _read_prepared)
+        table, outlines, touching = prepared
+        zones = _prepared(outlines, touching)
+        signals = read_table(table, _read_prepared)
     places = zones.places.loc[signals.columns]
     return PlacedSignals(signals, places, provenance, zones.outlines, zones.adjacency)
 

@@ -15,6 +15,7 @@ from scipy.sparse.csgraph import minimum_spanning_tree
 from scipy.spatial import Delaunay, KDTree
 
 from heatgraph.arrays import Array, Ints
+from heatgraph.datasets.geography import check_choice
 from heatgraph.graph import Graph
 
 
@@ -271,9 +272,3 @@ def check_real(
         raise ValueError(message) from None
     if not np.isfinite(number) or not low <= number <= high or (open_low and number == low):
         raise ValueError(message)
-
-
-def check_choice(parameter: str, value: str, choices: tuple[str, ...]) -> None:
-    """Raise unless ``value`` is one of the choices."""
-    if value not in choices:
-        raise ValueError(f"{parameter} must be one of {choices}, got {value!r}")

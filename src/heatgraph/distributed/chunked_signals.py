@@ -16,6 +16,7 @@ from numpy.typing import DTypeLike
 
 from heatgraph.arrays import Array
 from heatgraph.distributed.from_dask import as_array
+from heatgraph.distributed.signals import FAN_IN
 from heatgraph.distributed.trouble import TOO_LARGE, complete_rows, compute_sums
 from heatgraph.kernels.series import QuadraticSeries
 from heatgraph.kernels.sparse_laplacian import EdgeLayout, SparseLaplacian
@@ -54,9 +55,9 @@ def _moments(block: Any, n_nodes: int) -> Moments:
 
 
 def _tree(parts: list[Any], total: Any) -> Any:
-    """The sum of parts, by eights: no worker ever holds more of them."""
+    """The sum of parts, some at a time: no worker ever holds more of them."""
     while len(parts) > 1:
-        parts = [total(parts[k : k + 8]) for k in range(0, len(parts), 8)]
+        parts = [total(parts[k : k + FAN_IN]) for k in range(0, len(parts), FAN_IN)]
     return parts[0]
 
 
@@ -66,7 +67,6 @@ def _total(parts: list[Moments]) -> Moments:
 
 
 SAMPLE = 2000  # signals, from all chunks alike, by which nearest rows are found
-AT_ONCE = 8  # parts that one worker adds
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,10 +142,8 @@ class ChunkedSignals:
 
         graph = dask.delayed((L, series), traverse=False, pure=False)
         form, add = dask.delayed(_form, pure=False), dask.delayed(_add, pure=False)
-        parts = [form(chunk, graph) for chunk in self.chunks]
-        while len(parts) > 1:
-            parts = [add(parts[k : k + AT_ONCE]) for k in range(0, len(parts), AT_ONCE)]
-        found: tuple[Array, Array] = compute_sums(parts, (), ())[0]
+        total = _tree([form(chunk, graph) for chunk in self.chunks], add)
+        found: tuple[Array, Array] = compute_sums([total], (), ())[0]
         return found
 
 

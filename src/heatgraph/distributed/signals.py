@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from heatgraph.arrays import Array, Ints
 from heatgraph.distributed import worker_tasks
+from heatgraph.distributed.codes import forget
 from heatgraph.distributed.trouble import check_versions
 from heatgraph.distributed.worker_tasks import Recipe
 from heatgraph.graph import CandidateEdges
@@ -109,10 +110,7 @@ class DaskSignals:
             here = which[(which >= begin) & (which < end)] - begin
             if here.size:
                 tasks.append(self._task(worker_tasks.some_of_part, k, here))
-        found = _result(tasks)
-        masks = [part.observed for part in found if part.observed is not None]
-        X = np.hstack([part.X for part in found])
-        return Signals(X, np.hstack(masks) if masks else None)
+        return Signals.joined(_result(tasks))
 
     def send(self, value: Any) -> Any:
         """A value on the cluster, for tasks to be given.
@@ -124,7 +122,7 @@ class DaskSignals:
     def close(self) -> None:
         """Let the workers forget the codes."""
         if self.client.status == "running":
-            self.client.run(worker_tasks.forget, self.store, on_error="ignore")
+            self.client.run(forget, self.store, on_error="ignore")
 
     def sum_of(self, function: Any, *arguments: Any) -> Any:
         """The sum over the parts of what ``function`` returns for each."""

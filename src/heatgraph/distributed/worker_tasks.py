@@ -21,7 +21,7 @@ from scipy.sparse import csr_array
 
 from heatgraph.arrays import Array, Ints
 from heatgraph.distributed import codes
-from heatgraph.distributed.codes import CodeStore
+from heatgraph.distributed.codes import CodeStore, forget
 from heatgraph.distributed.parquet import ParquetRows
 from heatgraph.models.heat import Dictionary, HeatObjective, Moments, Signals
 from heatgraph.solvers import engine
@@ -148,11 +148,6 @@ def add_sums(sums: Sequence[PartSum]) -> PartSum:
 def same(value: Any) -> Any:
     """A value, sent to a worker by the task that returns it."""
     return value
-
-
-def forget(fit: str) -> None:
-    """Drop the codes of a fit that is over."""
-    codes.forget(fit)
 
 
 @dataclass(frozen=True, eq=False)
@@ -338,9 +333,7 @@ def some_of_part(source: Source, which: Ints) -> Signals:
         last = first + signals.X.shape[1]
         found.append(signals.take(which[(which >= first) & (which < last)] - first))
         first = last
-    masks = [part.observed for part in found if part.observed is not None]
-    observed = np.hstack(masks) if masks else None
-    return Signals(np.hstack([part.X for part in found]), observed)
+    return Signals.joined(found)
 
 
 def sources_of_part(
@@ -354,7 +347,7 @@ def sources_of_part(
     S, N = recipes[0].D.decay.shape
     part = _Part(signals, None, (f"sources {id(signals)}", 0))
     found = _codes_of(part, recipes, [recipe.number for recipe in recipes])
-    codes.forget(part.key[0])
+    forget(part.key[0])
     H = np.concatenate([np.zeros((0, S * N)), *(h.toarray() for h in found)]).reshape(-1, S, N)
     sources = np.zeros((len(H), int(scale_of.max()) + 1, N))
     for s in range(S):

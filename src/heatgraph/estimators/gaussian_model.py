@@ -187,19 +187,16 @@ class GaussianModelMixin(TransformerMixin):  # which wraps the transform of this
         check_is_fitted(self)
         observations = check_signals(self, X, reset=False)
         warn_of_guesses(self, observations)
+        filled = as_given(self._filled(observations), X)
+        if not return_std:
+            return filled
         if self.solver_ == "sparse":
-            filled = self._filled(observations)
-            if not return_std:
-                return as_given(filled, X)
-            return as_given(filled, X), as_given(heat_of(self).standard_deviations(observations), X)
-        filled, std = observations.copy(), np.zeros_like(observations)
+            return filled, as_given(heat_of(self).standard_deviations(observations), X)
+        std = np.zeros_like(observations)
         for part in condition(observations, self.location_, self.covariance_):
-            where = np.ix_(part.rows, part.missing)
-            filled[where] = part.mean
-            std[where] = np.sqrt(np.maximum(np.diag(part.covariance), 0.0))
-        if return_std:
-            return as_given(filled, X), as_given(std, X)
-        return as_given(filled, X)
+            spread = np.sqrt(np.maximum(np.diag(part.covariance), 0.0))
+            std[np.ix_(part.rows, part.missing)] = spread
+        return filled, as_given(std, X)
 
     def _filled(self, observations: Array) -> Array:
         if self.solver_ == "sparse":

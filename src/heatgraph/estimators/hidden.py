@@ -277,18 +277,26 @@ class ModelComparison:
         other = "gaussian" if self.kept == "sparse" else "sparse"
         head = (
             f"Kept the {self.kept} model ({ESTIMATOR_OF[self.kept]}): on held-out signals it "
-            f"misses {_percent(*self.missed(self.kept))} of the variance of hidden entries"
+            f"misses {percent(*self.missed(self.kept))} of the variance of hidden entries"
         )
         if not self.is_complete:
             return f"{head}; the {other} one ({ESTIMATOR_OF[other]}) was not compared."
-        less = _percent(abs(self.difference), self.difference_error)
+        less = percent(abs(self.difference), self.difference_error)
         without = (
             "" if np.isnan(self.no_graph) else f"; LedoitWolf, without a graph, {self.no_graph:.1%}"
         )
         return (
             f"{head}, the {other} one ({ESTIMATOR_OF[other]}) "
-            f"{_percent(*self.missed(other))}; the difference is {less}{without}."
+            f"{percent(*self.missed(other))}; the difference is {less}{without}."
         )
+
+
+def predicted_shares(model: Any) -> tuple[float, float] | None:
+    """Shares of the variance of hidden entries that a model and LedoitWolf predict, where known."""
+    comparison, score = getattr(model, "comparison_", None), getattr(model, "held_out_", None)
+    if comparison is not None:
+        return 1.0 - comparison.missed(comparison.kept)[0], 1.0 - comparison.no_graph
+    return None if score is None else (score.predicted, score.ledoit_wolf)
 
 
 def _share(errors: Array, total: Array) -> tuple[float, float]:
@@ -299,7 +307,7 @@ def _share(errors: Array, total: Array) -> tuple[float, float]:
     return ratio, spread * float(np.sqrt(total.size)) / whole
 
 
-def _percent(share: float, error: float) -> str:
+def percent(share: float, error: float) -> str:
     """With as many digits as the standard error is worth."""
     digits = 0 if error >= 0.02 else 1 if error >= 0.002 else 2
     return f"{100.0 * share:.{digits}f}% ± {100.0 * error:.{digits}f}%"

@@ -105,18 +105,14 @@ def resolve(
     The one place where signals turn from rows, as users pass them, to columns, as the
     mathematics writes them.
     """
-    signals, rows = _signals_and_rows(estimator, X)
     paper = estimator.solver if isinstance(estimator.solver, PaperOptions) else None
     solver = "paper" if paper or estimator.solver == "paper" else "dense"
+    signals, rows = _signals_and_rows(estimator, X)
     candidates = resolve_candidates(estimator.candidates, rows, names)
     atoms, penalty = _penalty(estimator)
-    model = SignalModel(bool(estimator.positive), bool(estimator.fit_intercept))
-    _check_model(model, solver, signals)
-    kernel = other_kernel(estimator.kernel)
-    if kernel is not None:
-        _check_kernel(estimator.kernel, solver, signals)
     if solver == "paper":
-        _check_paper(atoms, penalty, signals)
+        _check_plain(estimator, 'solver="dense", got solver="paper"; pass solver="dense"')
+        _check_paper(atoms, penalty, rows)
     alpha_unit, beta_unit = units_of(signals)
     rng = _generator(estimator.random_state)
     return HeatParameters(
@@ -135,12 +131,12 @@ def resolve(
         tol=_tolerance(estimator.tol, solver, unit),
         n_jobs=n_threads(estimator.n_jobs),
         rng=rng,
-        model=model,
+        model=SignalModel(bool(estimator.positive), bool(estimator.fit_intercept)),
         cv=estimator.cv,
         groups=None if groups is None else np.asarray(groups),
         paper=paper,
         unit=unit,
-        kernel=kernel,
+        kernel=other_kernel(estimator.kernel),
     )
 
 
@@ -174,6 +170,7 @@ class LargeParameters:
     rng: np.random.Generator
 
 
+LARGE_PENALTIES = ("l1", "log")  # that the lasso of large graphs knows
 # What only the dense solver has, and the value that asks for none of it.
 DENSE_ONLY: dict[str, Any] = {
     "fit_intercept": False,
@@ -210,6 +207,7 @@ def resolve_large(estimator: Any, X: Any, unit: float, groups: Any) -> LargePara
     tau = np.unique(starts[0])
     alphas = _choices("alpha", estimator.alpha, (unit,), ALPHAS, 1.0)
     atoms, penalty = _penalty(estimator)
+    check_choice("penalty", penalty, LARGE_PENALTIES)
     return LargeParameters(
         X=X,
         alpha=alphas[0] if len(alphas) == 1 else None,
@@ -235,51 +233,49 @@ def _signals_and_rows(
     estimator: Any, X: Array | DaskSignals
 ) -> tuple[Signals | DaskSignals, Array]:
     """The signals, and a matrix whose columns are as far apart as those of the signals."""
-    if estimator.fit_intercept and not isinstance(X, DaskSignals) and len(X) == 1:
+    if isinstance(X, DaskSignals):
+        return X, _rows_on_cluster(estimator, X)
+    if estimator.fit_intercept and len(X) == 1:
         raise ValueError(
             "fit_intercept=True takes a single signal (1 sample) for the level; pass two signals "
             "or more, or fit_intercept=False."
         )
     _check_not_silent(estimator, X)
-    if not isinstance(X, DaskSignals):
-        return Signals.from_missing(np.ascontiguousarray(X.T)), X
+    return Signals.from_missing(np.ascontiguousarray(X.T)), X
+
+
+def _rows_on_cluster(estimator: Any, signals: DaskSignals) -> Array:
+    """Of signals on a cluster, which only the dense solver takes, and only a plain model of."""
+    if not signals.total_energy > 0.0:
+        raise _no_signal(f"every observed entry is {_level(estimator)}")
     if estimator.solver not in ("auto", "dense"):
         raise ValueError(
             f'solver="{estimator.solver}" needs the signals in memory; use solver="dense" for a '
             "Dask collection."
         )
+    _check_plain(estimator, "the signals in memory, got a Dask collection; pass X.compute()")
     if not isinstance(estimator.candidates, (int, np.integer)):
-        return X, np.empty((0, X.n_nodes))
-    lam, U = np.linalg.eigh(X.gram)
-    return X, np.sqrt(np.maximum(lam, 0.0))[:, None] * U.T
+        return np.empty((0, signals.n_nodes))
+    lam, U = np.linalg.eigh(signals.gram)
+    rows: Array = np.sqrt(np.maximum(lam, 0.0))[:, None] * U.T
+    return rows
 
 
-def _check_not_silent(estimator: Any, X: Array | DaskSignals) -> None:
-    largest = X.total_energy if isinstance(X, DaskSignals) else np.nanmax(np.abs(X), initial=0.0)
-    if not largest > 0.0:
-        nothing = not isinstance(X, DaskSignals) and bool(np.isnan(X).all())
-        level = "the mean of its node" if estimator.fit_intercept else "zero"
-        seen = "no entry was observed" if nothing else f"every observed entry is {level}"
-        raise ParameterError(
-            "X", f"holds no signal: {seen}. A graph can only be learned from signals that vary."
-        )
+def _check_not_silent(estimator: Any, X: Array) -> None:
+    if np.isnan(X).all():
+        raise _no_signal("no entry was observed")
+    if not np.nanmax(np.abs(X), initial=0.0) > 0.0:
+        raise _no_signal(f"every observed entry is {_level(estimator)}")
 
 
-def _check_model(model: SignalModel, solver: str, signals: Signals | DaskSignals) -> None:
-    """Refuse what only the dense solver does, of signals in memory."""
-    for name in ("fit_intercept", "positive"):
-        if not getattr(model, name):
-            continue
-        if isinstance(signals, DaskSignals):
-            raise ValueError(
-                f"{name}=True needs the signals in memory, got a Dask collection; pass "
-                f"X.compute(), or {name}=False."
-            )
-        if solver != "dense":
-            raise ValueError(
-                f'{name}=True needs solver="dense", got solver="{solver}"; pass solver="dense", '
-                f"or {name}=False."
-            )
+def _level(estimator: Any) -> str:
+    return "the mean of its node" if estimator.fit_intercept else "zero"
+
+
+def _no_signal(seen: str) -> ParameterError:
+    return ParameterError(
+        "X", f"holds no signal: {seen}. A graph can only be learned from signals that vary."
+    )
 
 
 def other_kernel(kernel: Any) -> Kernel | None:
@@ -288,25 +284,24 @@ def other_kernel(kernel: Any) -> Kernel | None:
     return None if isinstance(found, HeatKernel) else found
 
 
-def _check_kernel(kernel: Any, solver: str, signals: Signals | DaskSignals) -> None:
-    if isinstance(signals, DaskSignals):
-        raise ValueError(
-            f"kernel={kernel!r} needs the signals in memory, got a Dask collection; pass "
-            'X.compute(), or kernel="heat".'
-        )
-    if solver != "dense":
-        raise ValueError(
-            f'kernel={kernel!r} needs solver="dense", got solver="{solver}"; pass '
-            'solver="dense", or kernel="heat".'
-        )
+# What only the dense solver has, of signals in memory, and the value that asks for none of it.
+MODEL_OPTIONS = {"fit_intercept": False, "positive": False, "kernel": "heat"}
 
 
-def _check_paper(atoms: str, penalty: str, signals: Signals | DaskSignals) -> None:
-    if atoms != "raw" or penalty == "log":
+def _check_plain(estimator: Any, needed: str) -> None:
+    """Refuse these options, and say what they need."""
+    for name, without in MODEL_OPTIONS.items():
+        value = getattr(estimator, name)
+        if other_kernel(value) is not None if name == "kernel" else value:
+            raise ValueError(f"{name}={value!r} needs {needed}, or {name}={without!r}.")
+
+
+def _check_paper(atoms: str, penalty: str, X: Array) -> None:
+    if atoms != "raw" or penalty != "l1":
         raise ParameterError(
             "atoms", 'must be "raw", and penalty "l1", where solver is "paper": it has no other.'
         )
-    if isinstance(signals, Signals) and signals.observed is not None:
+    if np.isnan(X).any():
         raise ValueError(
             'solver="paper" takes no missing entries; use solver="dense", or fill them.'
         )

@@ -51,11 +51,6 @@ def load(path: str | os.PathLike[str]) -> Parts:
 
 
 def _save_npz(graph: Graph, path: Path) -> None:
-    for name in graph.names or ():
-        if not is_plain(name):
-            raise ValueError(
-                f"names must be text, numbers or tuples of them to be saved, got {name!r}"
-            )
     arrays = {
         field: np.asarray(value, dtype=FIELDS[field][0])
         for field in FIELDS
@@ -65,16 +60,25 @@ def _save_npz(graph: Graph, path: Path) -> None:
         "format": FORMAT,
         "version": FORMAT_VERSION,
         "n_nodes": graph.n_nodes,
-        "names": graph.names,
+        "names": plain_names(graph.names),
         "directed": graph.directed,
     }
     write_arrays(path, header, arrays)
 
 
-def is_plain(name: Hashable) -> bool:
-    """Whether JSON can hold a name."""
+def plain_names(names: tuple[Hashable, ...] | None) -> tuple[Hashable, ...] | None:
+    """The names of nodes, if JSON can hold them."""
+    for name in names or ():
+        if not _is_plain(name):
+            raise ValueError(
+                f"names must be text, numbers or tuples of them to be saved, got {name!r}"
+            )
+    return names
+
+
+def _is_plain(name: Hashable) -> bool:
     if isinstance(name, tuple):
-        return all(map(is_plain, name))
+        return all(map(_is_plain, name))
     return type(name) in (str, int, float, bool)
 
 

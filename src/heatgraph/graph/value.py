@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from numbers import Real
 from typing import Any, Self
 
@@ -69,15 +69,7 @@ class GraphValue:
 
     def __reduce__(self) -> tuple[type[Self], tuple[Any, ...]]:
         # Through the constructor, because pickled arrays come back writeable.
-        return type(self), (
-            self.edges,
-            self.weights,
-            self.n_nodes,
-            self.names,
-            self.confidence,
-            self.coordinates,
-            self.directed,
-        )
+        return type(self), tuple(getattr(self, field.name) for field in fields(self))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, GraphValue):
@@ -224,15 +216,8 @@ class GraphValue:
         return self._keep(self.weights >= weight)
 
     def _keep(self, mask: Mask) -> Self:
-        return type(self)(
-            self.edges[mask],
-            self.weights[mask],
-            self.n_nodes,
-            self.names,
-            None if self.confidence is None else self.confidence[mask],
-            self.coordinates,
-            self.directed,
-        )
+        sure = None if self.confidence is None else self.confidence[mask]
+        return replace(self, edges=self.edges[mask], weights=self.weights[mask], confidence=sure)
 
     def undirected(self) -> Self:
         """The graph without directions; the weight of a pair is the mean of its two directions.
@@ -249,12 +234,12 @@ class GraphValue:
             return self
         pairs, place = np.unique(np.sort(self.edges, axis=1), axis=0, return_inverse=True)
         place = place.ravel()
-        weights = 0.5 * np.bincount(place, self.weights, len(pairs))
+        weights = (0.5 * np.bincount(place, self.weights, len(pairs))).astype(np.float64)
         sure = None
         if self.confidence is not None:
             sure = np.zeros(len(pairs))
             np.maximum.at(sure, place, self.confidence)
-        return type(self)(pairs, weights, self.n_nodes, self.names, sure, self.coordinates)
+        return replace(self, edges=pairs, weights=weights, confidence=sure, directed=False)
 
     def scaled(self, trace: float) -> Self:
         """Scale the weights so that the Laplacian has the trace given, twice their sum.
@@ -278,16 +263,7 @@ class GraphValue:
             raise ValueError("a graph with no edges has trace 0 and cannot be scaled")
         # Dividing by the largest first keeps the sum from overflowing.
         shares = self.weights / self.weights.max()
-        weights = shares * (0.5 * trace / shares.sum())
-        return type(self)(
-            self.edges,
-            weights,
-            self.n_nodes,
-            self.names,
-            self.confidence,
-            self.coordinates,
-            self.directed,
-        )
+        return replace(self, weights=shares * (0.5 * trace / shares.sum()))
 
     def normalized(self) -> Self:
         """Scale the weights so that the Laplacian has trace ``n_nodes``: a mean degree of 1.

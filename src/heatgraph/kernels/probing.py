@@ -9,15 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from heatgraph.arrays import Array, Ints
 from heatgraph.graph.candidates import CandidateEdges
-
-__all__ = ["Probes", "probing_vectors"]
-
-Array = NDArray[np.float64]
-Ints = NDArray[np.intp]
 
 CROWDED = 5.0  # nodes near a node, over the number of colours: more would need too many colours
 

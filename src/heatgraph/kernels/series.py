@@ -18,23 +18,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.fft import dct
 
+from heatgraph.arrays import Array
 from heatgraph.kernels.native import TERMS
 
-__all__ = [
-    "QuadraticSeries",
-    "chebyshev_nodes",
-    "degree_for",
-    "interpolate",
-    "quadratic_series",
-    "symmetric_factors",
-]
-
-Array = NDArray[np.float64]
-
-MOST_TERMS = 2048
+MOST_TERMS = 2048  # a series that needs more is cut there
 CHECKED_BETWEEN = 3  # points between two nodes at which the error of a series is looked at
 FACTOR_TOL = 1e-6  # of the largest factor: smaller ones are left out
 

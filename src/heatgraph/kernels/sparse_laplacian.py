@@ -14,13 +14,11 @@ from numpy.typing import DTypeLike, NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 
+from heatgraph.arrays import Array
 from heatgraph.graph.candidates import CandidateEdges
 from heatgraph.kernels.native import TERMS, WIDTH, apply, quadratic
 from heatgraph.kernels.series import QuadraticSeries
 
-__all__ = ["EdgeLayout", "SparseLaplacian", "aligned", "block_width", "from_blocks", "to_blocks"]
-
-Array = NDArray[np.float64]
 Blocks = NDArray[np.floating[Any]]
 Longs = NDArray[np.int64]
 Ints = NDArray[np.int32]

@@ -16,10 +16,8 @@ import numpy as np
 from heatgraph.arrays import Array
 from heatgraph.errors import ParameterError
 
-# Eigenvalues whose distance, times tau, is at least APART have a quotient with all its digits.
-# Between nearer ones the slope is integrated: POINTS are exact to rounding over so short a way.
-APART = 0.5
-POINTS = 8
+APART = 0.5  # tau times the distance of eigenvalues whose quotient has all its digits
+POINTS = 8  # at which the slope is integrated between nearer ones: so short a way is exact
 
 
 class Kernel(Protocol):

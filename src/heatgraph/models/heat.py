@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -12,7 +13,7 @@ from heatgraph.graph.candidates import CandidateEdges
 from heatgraph.kernels.eigen import DenseHeat, dense_kernel
 from heatgraph.kernels.spectral import Kernel
 from heatgraph.models.atoms import AtomWeights
-from heatgraph.models.penalties import L1, Penalty
+from heatgraph.models.penalties import L1, Penalty, tangent
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,6 +30,12 @@ class Signals:
         if not missing.any():
             return cls(X)
         return cls(np.where(missing, 0.0, X), ~missing)
+
+    @classmethod
+    def joined(cls, parts: Sequence[Signals]) -> Signals:
+        """Signals one after the other; all of them have a mask, or none."""
+        masks = [part.observed for part in parts if part.observed is not None]
+        return cls(np.hstack([part.X for part in parts]), np.hstack(masks) if masks else None)
 
     def take(self, which: Mask | Ints | slice) -> Signals:
         """Some of the signals."""
@@ -164,7 +171,7 @@ class HeatObjective:
 
     def tangent(self, D: Dictionary, h: Array) -> tuple[Array, float]:
         """Of the penalty at codes ``h`` (M, S N): its slopes, and by how much it is above l1."""
-        return self.penalty.tangent(self.sizes(D, h), self.alpha)
+        return tangent(self.penalty, self.sizes(D, h), self.alpha)
 
     def moments(
         self,

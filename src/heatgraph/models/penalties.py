@@ -31,12 +31,14 @@ class Penalty(Protocol):
         """``p'(u)`` of each entry, in [0, 1]: the price of a code relative to that of l1."""
         ...
 
-    def tangent(self, u: Array, alpha: float) -> tuple[Array, float]:
-        """The slopes at ``u``, and ``sum alpha (p(u) - p'(u) u)``.
 
-        The second is the constant by which the tangent passes above its own l1 term.
-        """
-        ...
+def tangent(penalty: Penalty, u: Array, alpha: float) -> tuple[Array, float]:
+    """The slopes of a penalty at ``u``, and ``sum alpha (p(u) - p'(u) u)``.
+
+    The second is the constant by which the tangent passes above its own l1 term.
+    """
+    slopes = penalty.slope(u, alpha)
+    return slopes, float(np.sum(penalty.value(u, alpha) - alpha * slopes * u))
 
 
 class L1:
@@ -49,9 +51,6 @@ class L1:
 
     def slope(self, u: Array, alpha: float) -> Array:
         return np.ones_like(u)
-
-    def tangent(self, u: Array, alpha: float) -> tuple[Array, float]:
-        return np.ones_like(u), 0.0
 
 
 class LogSum:
@@ -71,12 +70,6 @@ class LogSum:
 
     def slope(self, u: Array, alpha: float) -> Array:
         return alpha / (alpha + u) if alpha > 0.0 else np.ones_like(u)
-
-    def tangent(self, u: Array, alpha: float) -> tuple[Array, float]:
-        slopes = self.slope(u, alpha)
-        if alpha == 0.0:
-            return slopes, 0.0
-        return slopes, alpha * float(np.sum(alpha * np.log1p(u / alpha) - slopes * u))
 
 
 PENALTIES: dict[str, Penalty] = {"l1": L1(), "log": LogSum()}

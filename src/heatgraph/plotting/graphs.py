@@ -186,10 +186,7 @@ def plot_laplacians(
     >>> [ax.get_title() for ax in plot_laplacians([graph, graph], ["true", "learned"])]
     ['true', 'learned']
     """
-    if not graphs or len({graph.n_nodes for graph in graphs}) != 1:
-        raise ValueError("graphs must be one or more, all with the same number of nodes")
-    if titles is not None and len(titles) != len(graphs):
-        raise ValueError(f"titles must be one a graph, got {len(titles)} for {len(graphs)}")
+    _check_alike(graphs, titles)
     # Names below the columns need room of their own.
     height = 4.6 if _named(graphs[0]) else 3.6
     panels = new_row(len(graphs), height) if ax is None else list(ax)
@@ -203,6 +200,13 @@ def plot_laplacians(
         _name_rows(panel, graph, first=k == 0)
     figure_of(panels[0]).colorbar(image, ax=panels, label="weight", shrink=0.8)
     return panels
+
+
+def _check_alike(graphs: Sequence[Graph], titles: Sequence[str] | None) -> None:
+    if not graphs or len({graph.n_nodes for graph in graphs}) != 1:
+        raise ValueError("graphs must be one or more, all with the same number of nodes")
+    if titles is not None and len(titles) != len(graphs):
+        raise ValueError(f"titles must be one a graph, got {len(titles)} for {len(graphs)}")
 
 
 def _named(graph: Graph) -> bool:
@@ -342,10 +346,7 @@ def plot_graphs(
     >>> [ax.get_title() for ax in plot_graphs([graph, graph.cut(n_edges=1)], ["true", "learned"])]
     ['true, 2 edges', 'learned, 1 edge']
     """
-    if not graphs or len({graph.n_nodes for graph in graphs}) != 1:
-        raise ValueError("graphs must be one or more, all with the same number of nodes")
-    if titles is not None and len(titles) != len(graphs):
-        raise ValueError(f"titles must be one a graph, got {len(titles)} for {len(graphs)}")
+    _check_alike(graphs, titles)
     import matplotlib.pyplot as plt
 
     places = places_of(graphs[0], coordinates)

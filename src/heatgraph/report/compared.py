@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from heatgraph.comparison import Comparison, MethodResult
+from heatgraph.comparison import Comparison
 from heatgraph.plotting.style import BLUE, VERMILION, shortened
 from heatgraph.report.canvas import paragraphs, table
 
@@ -90,25 +90,9 @@ def missed_picture(comparison: Comparison) -> dict[str, figure]:
 
 
 def _table(comparison: Comparison) -> str:
-    known = [key for key in COLUMNS if _is_known(key, comparison)]
-    rows = [
-        [result.name, *(_cell(result, key) for key in known), result.status]
-        for result in comparison.results
-    ]
+    known = [key for key in COLUMNS if any(r.written(key) for r in comparison.results)]
+    rows = [[r.name, *map(r.written, known), r.status] for r in comparison.results]
     return table(["method", *(COLUMNS[key] for key in known), "status"], rows, 0 if rows else None)
-
-
-def _is_known(key: str, comparison: Comparison) -> bool:
-    return any(np.isfinite(getattr(result, key)) for result in comparison.results)
-
-
-def _cell(result: MethodResult, key: str) -> str:
-    value = getattr(result, key)
-    if not np.isfinite(value):
-        return ""
-    if key == "n_edges":
-        return str(int(value))
-    return f"{value:.2g}" if key == "seconds" else f"{value:.3f}"
 
 
 def _graphs(comparison: Comparison, coordinates: object) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from heatgraph.estimators.hidden import ESTIMATOR_OF, ModelComparison
+from heatgraph.estimators.hidden import ESTIMATOR_OF, ModelComparison, predicted_shares
 from heatgraph.graph import Graph
 from heatgraph.plotting.curves import chosen_row, chosen_strength, chosen_stretch, n_chosen
 from heatgraph.report.canvas import paragraphs, table
@@ -44,12 +44,8 @@ def lead(model: Any, content: Content) -> str:
 
 def _prediction(model: Any) -> str:
     """How much the model predicts of held-out signals, beside what needs no graph."""
-    comparison, score = getattr(model, "comparison_", None), getattr(model, "held_out_", None)
-    if comparison is not None:
-        known = 1.0 - comparison.missed(comparison.kept)[0], 1.0 - comparison.no_graph
-    elif score is not None:
-        known = score.predicted, score.ledoit_wolf
-    else:
+    known = predicted_shares(model)
+    if known is None:
         return ""
     told = f"It predicts {known[0]:.1%} of the variance of hidden values"
     without = f"; a covariance without a graph, {known[1]:.1%}" if np.isfinite(known[1]) else ""
@@ -205,11 +201,7 @@ def _list(parts: list[str]) -> str:
 
 
 def _count(n: int, thing: str) -> str:
-    return f"{n:,} {_plural(n, thing, thing + 's')}"
-
-
-def _plural(n: int, one: str, many: str) -> str:
-    return one if n == 1 else many
+    return f"{n:,} {thing}{'' if n == 1 else 's'}"
 
 
 MAX_EDGES = 500  # rows of a table

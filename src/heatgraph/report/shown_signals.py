@@ -123,9 +123,7 @@ def show_signals(
     H, ringed = _sources(model, signals, sources, rows)
     fit, level = None, np.zeros(learned.n_nodes)
     if H is not None:
-        level = np.asarray(getattr(model, "location_", level))
-        by_heat = getattr(model, "kernel", "heat") == "heat"
-        fit = diffuse(learned, model.scales_, H) + level if by_heat else model.inverse_transform(H)
+        level, fit = model.location_, model.inverse_transform(H)
     elif values is not None and hasattr(model, "transform"):
         fit = np.asarray(model.transform(_rows(signals, rows)), dtype=np.float64)
     return Shown(
@@ -154,26 +152,6 @@ def explained(values: Array, fit: Array) -> Array:
     return share
 
 
-def diffuse(learned: Graph, scales: Array, H: Array) -> Array:
-    """What sources (M, S, N) diffuse into, (M, N)."""
-    if learned.n_nodes <= MAX_DENSE:
-        kernel = DenseHeat.from_laplacian(learned.laplacian().toarray())
-        return np.asarray(
-            sum(H[:, s] @ kernel.operator(float(tau)) for s, tau in enumerate(scales)),
-            dtype=np.float64,
-        )
-    L = learned.laplacian()
-    parts = [_heat_of(L, float(tau), H[:, s].T) for s, tau in enumerate(scales)]
-    return np.ascontiguousarray(np.sum(parts, axis=0).T)
-
-
-def _heat_of(L: Any, tau: float, sources: Array) -> Array:
-    """``exp(-tau L)`` times the columns of ``sources``, without the matrix."""
-    return np.asarray(
-        expm_multiply(-tau * L, np.ascontiguousarray(sources), traceA=-tau * L.trace())
-    )
-
-
 def reach(graph: Graph, learned: Graph, scales: Array) -> list[Array]:
     """For each scale, the heat at nodes 0, 1, 2, ... edges from where a unit was released.
 
@@ -185,15 +163,14 @@ def reach(graph: Graph, learned: Graph, scales: Array) -> list[Array]:
     hops = shortest_path(graph.adjacency(), unweighted=True, indices=starts)
     unit = np.zeros((N, starts.size))
     unit[starts, np.arange(starts.size)] = 1.0
-    kernel = None
-    if N <= MAX_DENSE:
-        kernel = DenseHeat.from_laplacian(learned.laplacian().toarray())
+    L = learned.laplacian()
+    kernel = DenseHeat.from_laplacian(L.toarray()) if N <= MAX_DENSE else None
     curves = []
-    for tau in np.asarray(scales, dtype=np.float64):
+    for tau in np.asarray(scales, dtype=np.float64).tolist():
         if kernel is not None:
-            heat = kernel.operator(float(tau))[starts]
+            heat = kernel.operator(tau)[starts]
         else:
-            heat = _heat_of(learned.laplacian(), float(tau), unit).T
+            heat = expm_multiply(-tau * L, unit, traceA=-tau * L.trace()).T
         rows = []
         for d in range(MAX_HOPS + 1):
             there = heat[hops == d]

@@ -98,7 +98,6 @@ def make_folds(
     groups: Any = None,
     *,
     rng: np.random.Generator | None = None,
-    ordered: bool | None = None,
 ) -> Folds:
     """Hold out the rows of ``X`` (M, N) in turn.
 
@@ -111,8 +110,6 @@ def make_folds(
         Signals of one group are held out together.
     rng : numpy Generator, optional
         For folds drawn at random; without one, they are contiguous in any case.
-    ordered : bool, optional
-        Whether rows follow each other in time; measured unless given.
 
     Raises
     ------
@@ -134,7 +131,7 @@ def make_folds(
             "X has a single signal (1 sample), which leaves none to predict; pass numbers for "
             "alpha, beta and n_scales."
         )
-    follows = is_ordered(X) if ordered is None else ordered
+    follows = is_ordered(X)
     if hasattr(cv, "get_n_splits"):
         return Folds([Split(*pair) for pair in _sorted(cv.split(X, None, groups))], follows)
     n = N_FOLDS if cv is None else cv

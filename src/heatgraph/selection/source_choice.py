@@ -28,9 +28,9 @@ SAMPLE = 32  # signals
 TOL = 1e-3  # duality gap of their sources, over their energy
 # Alphas that are tried, over the typical trace of one source, from the fourth on.
 SHARES = (0.0125, 0.025, 0.05, 0.1, 0.2, 0.4, 0.8)
-FIRST = 3
+FIRST = 3  # of them: the search goes on to either side
 SPREADS = (1.1, 1.3, 1.7)  # of several scales: the largest over that of the covariance
-USUAL_SPREAD = 1.3
+USUAL_SPREAD = 1.3  # where none is chosen, the middle one
 STRETCHES = (0.8, 1.0, 1.25)  # of the scale that the covariance shows
 MOST_TRIED = len(SHARES) + len(SPREADS) + len(STRETCHES)
 

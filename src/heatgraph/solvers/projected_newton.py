@@ -28,6 +28,8 @@ MODEL_TOL = 0.2  # the model is minimised to this share of its first projected g
 FACE_TOL = 0.3  # conjugate gradients on one face stop at this share of their first residual
 DAMPING = 1e-3  # of the diagonal, at the start
 DAMPING_RANGE = (1e-6, 1e9)  # of the diagonal: almost Newton steps, and hardly a step
+# Factors of the damping: down after a good step, up after a poor one, and after one not taken.
+EASED, RAISED, REFUSED = 5.0, 4.0, 8.0
 GOOD, POOR, ACCEPTED = 0.7, 0.3, 1e-2  # true fall over predicted fall
 FURTHEST = 2.0  # how far a coordinate without two finite bounds moves in one step, at the most
 SHORTER = 0.4  # each step of the search along the projected path, of the one before
@@ -138,9 +140,9 @@ def _step(
             ratio = (trial.value - value) / predicted
         if ratio > ACCEPTED:
             if ratio > GOOD:
-                damping = max(damping / 5.0, DAMPING_RANGE[0])
+                damping = max(damping / EASED, DAMPING_RANGE[0])
             elif ratio < POOR:
-                damping *= 4.0
+                damping *= RAISED
             return replace(
                 state,
                 point=trial,
@@ -149,7 +151,7 @@ def _step(
                 damping=damping,
                 n_iter=state.n_iter + 1,
             )
-        damping *= 8.0
+        damping *= REFUSED
     return None
 
 
