@@ -185,7 +185,7 @@ def with_truth(kind: str, noise: str, seed: int) -> Array:
     start = np.random.default_rng(seed).random(20 * 19 // 2)
     problem = Problem(graph, X, np.empty(0), MODELS[kind], start * (10.0 / start.sum()))
     grid = [(alpha, beta) for alpha in ALPHAS for beta in BETAS]
-    learned = [as_graph(w, 20, CUT) for w, _ in heat_path(problem, grid)]
+    learned = [as_graph(w, 20, CUT) for w, _, _ in heat_path(problem, grid)]
     scores = [edge_scores(graph, cut).f_measure for cut in learned]
     return np.array(scores).reshape(len(ALPHAS), len(BETAS))
 

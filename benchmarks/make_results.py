@@ -22,38 +22,90 @@ from typing import Any
 
 from PIL import Image
 
-from benchmarks.results import DOCS, RESULTS, ROOT, measured, read
+from benchmarks.results import DOCS, RESULTS, ROOT, digests, measured, read
 from heatgraph.experiments.writing import RESULTS as OUTCOME
 from heatgraph.experiments.writing import collect_pages
 from heatgraph.files import write_atomically
 
 WIDTH = 1200  # of a picture on a page, in pixels
 WORK = ROOT / "build" / "results"
-HEAT = (
-    "heatgraph.estimators.learn_heat",
-    "heatgraph.solvers.heat",
-    "heatgraph.solvers.lasso",
-    "heatgraph.models.penalties",
-    "heatgraph.selection.choose_parameters",
-    "heatgraph.selection.likelihood",
+# The whole would take a day.
+TABLE_OPTIONS = (
+    "--paper-grid screened --paper-instances 4 --learned-instances 2 --other-instances 2"
 )
-PAPER = (
+# What the numbers come from: rooms of the package, by what a fit of each kind runs.
+PROBLEMS = (
     "heatgraph.datasets.random_graphs",
     "heatgraph.datasets.synthetic",
     "heatgraph.experiments.paper_settings",
     "heatgraph.experiments.synthetic_runs",
-    "heatgraph.experiments.synthetic_runs",
+    "heatgraph.graph.candidates",
+    "heatgraph.metrics",
+)
+SOLVER = (
+    "heatgraph.kernels.eigen",
+    "heatgraph.kernels.native",
+    "heatgraph.models.atoms",
+    "heatgraph.models.heat",
+    "heatgraph.models.simplex",
+    "heatgraph.solvers.driver",
+    "heatgraph.solvers.engine",
+    "heatgraph.solvers.heat",
+    "heatgraph.solvers.lasso",
+    "heatgraph.solvers.quasi_newton",
+    "src/native",
+)
+LEARN_HEAT = (
+    *SOLVER,
+    "heatgraph.estimators.fitted_graph",
+    "heatgraph.estimators.fitting",
+    "heatgraph.estimators.hidden",
+    "heatgraph.estimators.input_signals",
+    "heatgraph.estimators.learn_heat",
+    "heatgraph.estimators.model",
+    "heatgraph.estimators.parameters",
+    "heatgraph.graph.candidates",
+    "heatgraph.kernels.spectral",
+    "heatgraph.models.penalties",
+    "heatgraph.selection.choose_parameters",
+    "heatgraph.selection.cut",
+    "heatgraph.selection.folds",
+    "heatgraph.selection.likelihood",
+    "heatgraph.selection.masked_prediction",
+    "heatgraph.solvers.signal_model",
+)
+PALM = ("heatgraph.solvers.palm", "heatgraph.solvers.driver", "heatgraph.solvers.simplex_qp")
+SMOOTH = (
+    "heatgraph.baselines.base",
+    "heatgraph.baselines.semismooth_newton",
+    "heatgraph.baselines.smooth_graph",
+    "heatgraph.baselines.smooth_solver",
+)
+TEMPLATES = (
+    "heatgraph.baselines.base",
+    "heatgraph.baselines.semismooth_newton",
+    "heatgraph.baselines.spectral_templates",
+    "heatgraph.baselines.templates_solver",
     "heatgraph.solvers.simplex_qp",
-    "heatgraph.solvers.palm",
+)
+THREE_METHODS = (*PROBLEMS, *LEARN_HEAT, *SMOOTH, *TEMPLATES)
+PLACES = (
+    *LEARN_HEAT,
+    "heatgraph.datasets.geography",
+    "heatgraph.experiments.prediction",
 )
 
 
 @dataclass(frozen=True)
 class Source:
-    """The experiments of a results file, or a benchmark, and the modules its numbers come from."""
+    """The experiments of a results file, or a benchmark, and the modules its numbers come from.
+
+    ``modules`` compute the parts that are kept; ``summaries`` only choose among them and draw.
+    """
 
     experiments: tuple[str, ...]
     modules: tuple[str, ...]
+    summaries: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
     benchmark: str | None = None
 
@@ -61,49 +113,78 @@ class Source:
 def benchmark(name: str, *modules: str, parts: tuple[str, ...] = ()) -> Source:
     """A benchmark that prints its numbers, or some parts of it."""
     module = f"benchmarks.{name}"
-    return Source((), (module, *modules), parts, benchmark=module)
+    return Source((), (module, *modules), options=parts, benchmark=module)
+
+
+def _experiments(*names: str) -> tuple[str, ...]:
+    return tuple(f"heatgraph.experiments.{name}" for name in names)
 
 
 SOURCES = {
-    "algorithm": Source(
-        ("algorithm",),
-        (*PAPER, "heatgraph.experiments.algorithm"),
-        ("--paper-grid", "near", "--paper-instances", "3", "--learned-instances", "1"),
-    ),
-    "tables": Source(("table1", "table2"), (*PAPER, *HEAT, "heatgraph.experiments.tables")),
     **{
-        name: Source((name,), (*PAPER, *HEAT, f"heatgraph.experiments.{name}"))
-        for name in ("figure1", "figure2", "figure3", "figure4", "figure5")
+        name: Source(
+            (name,),
+            (*THREE_METHODS, *PALM),
+            _experiments("tables", "table_rows", "paper_fits"),
+            tuple(TABLE_OPTIONS.split()),
+        )
+        for name in ("table1", "table2")
     },
+    "figure1": Source(("figure1",), (*PROBLEMS, *LEARN_HEAT, *_experiments("figure1"))),
+    "figure2": Source(("figure2",), THREE_METHODS, _experiments("figure2", "table_rows")),
+    "figure3": Source(
+        ("figure3",),
+        THREE_METHODS,
+        _experiments("figure3", "table_rows"),
+        ("--instances", "2"),
+    ),
+    "figure4": Source(("figure4",), (*PROBLEMS, *SOLVER), _experiments("figure4")),
+    "figure5": Source(
+        ("figure5",), (*PROBLEMS, *LEARN_HEAT, *_experiments("figure5")), _experiments("table_rows")
+    ),
     "long_times": Source(
         ("long_times",),
-        (*PAPER, "heatgraph.solvers.heat", "heatgraph.experiments.long_times"),
-        ("--instances", "3"),
+        (*PROBLEMS, *SOLVER, *SMOOTH, *_experiments("long_times")),
+        options=("--instances", "3"),
     ),
-    "solver": benchmark("bench_solver", *HEAT, "heatgraph.solvers.palm"),
-    "accuracy": benchmark("bench_accuracy", *HEAT),
-    "recovery": benchmark("bench_accuracy", *HEAT, parts=("recovery",)),
-    "noise": benchmark("bench_accuracy", *HEAT, parts=("decibels", "few")),
-    "gaps": benchmark("bench_accuracy", *HEAT, "heatgraph.estimators.filling", parts=("gaps",)),
-    "starts": benchmark("bench_accuracy", *HEAT, parts=("starts",)),
-    "growth": benchmark("bench_accuracy", *HEAT, parts=("growth",)),
+    "solver": benchmark("bench_solver", *LEARN_HEAT, *PALM),
+    **{
+        name: benchmark("bench_accuracy", *PROBLEMS, *LEARN_HEAT, parts=parts)
+        for name, parts in {
+            "recovery": ("recovery",),
+            "noise": ("decibels", "few"),
+            "cuts": ("cuts",),
+            "starts": ("starts",),
+            "sensitivity": ("sensitivity",),
+            "seconds": ("growth",),
+        }.items()
+    },
+    "gaps": benchmark(
+        "bench_accuracy",
+        *PROBLEMS,
+        *LEARN_HEAT,
+        "heatgraph.estimators.filling",
+        parts=("gaps",),
+    ),
     "localise": benchmark(
         "bench_localise",
-        *HEAT,
+        *LEARN_HEAT,
         "heatgraph.estimators.locating",
         "heatgraph.estimators.heat_covariance",
         parts=("--picture", "docs/_static/localise.png"),
     ),
-    "cuts": benchmark("bench_accuracy", *HEAT, parts=("cuts",)),
-    "sensitivity": benchmark("bench_accuracy", *HEAT, parts=("sensitivity",)),
     "etex": Source(
-        ("etex",), (*HEAT, "heatgraph.experiments.etex", "heatgraph.experiments.etex_fits")
+        ("etex",),
+        (*PLACES, "heatgraph.datasets.etex", *_experiments("etex_fits")),
+        _experiments("etex"),
     ),
     "uber": Source(
-        ("uber",), (*HEAT, "heatgraph.experiments.uber", "heatgraph.experiments.uber_fits")
+        ("uber",),
+        (*PLACES, "heatgraph.datasets.new_york", *_experiments("uber_fits")),
+        _experiments("uber"),
     ),
     "molene": Source(
-        ("molene",), (*HEAT, "heatgraph.experiments.molene", "heatgraph.experiments.molene")
+        ("molene",), (*PLACES, *SMOOTH, "heatgraph.datasets.molene", *_experiments("molene"))
     ),
 }
 
@@ -135,9 +216,9 @@ def _printed(source: Source) -> dict[str, Any]:
 def _reproduced(name: str, source: Source, more: Sequence[str]) -> dict[str, Any]:
     """The numbers and the page of experiments; their pictures are copied to the documentation."""
     command = ["reproduce", *source.experiments, *source.options]
-    about = measured(shlex.join(["heatgraph", *command]), source.modules)
+    about = measured(shlex.join(["heatgraph", *command]), [*source.modules, *source.summaries])
     # Finished parts are found again by the version of the package; here by the code itself.
-    code = hashlib.sha256(json.dumps(about["modules"]).encode()).hexdigest()[:16]
+    code = hashlib.sha256(json.dumps(digests(source.modules)).encode()).hexdigest()[:16]
     program = str(Path(sys.executable).with_name("heatgraph"))
     folders = ["--output", str(WORK / name), "--cache", str(WORK / "cells" / code), "--force"]
     subprocess.run([program, *command, *folders, *more], check=True)

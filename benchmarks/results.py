@@ -36,6 +36,7 @@ QUOTES = re.compile(
 NO_PROSE = re.compile(
     r"^```.*?^```|`[^`]*`|\$\$.*?\$\$|\$[^$]*\$|\]\([^)]*\)|<!--.*?-->", re.DOTALL | re.MULTILINE
 )
+CPP_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 DECIMAL = re.compile(r"(?<![\w.])\d+\.\d+(?![\w.]*\d)")
 
 
@@ -59,17 +60,33 @@ def measured(command: str, modules: Iterable[str]) -> dict[str, Any]:
 
 
 def digests(modules: Iterable[str]) -> dict[str, str]:
-    """A digest of the code of each module; comments, docstrings and layout do not count."""
-    return {module: _digest(_path(module).read_text("utf-8")) for module in sorted(modules)}
+    """A digest of the code of each module; comments, docstrings and layout do not count.
+
+    A name with a slash is a folder of C++.
+    """
+    return {module: _digest(module) for module in sorted(set(modules))}
 
 
 def _path(module: str) -> Path:
+    if "/" in module:
+        return ROOT / module
     folder = ROOT / "src" if module.startswith("heatgraph") else ROOT
     path = folder.joinpath(*module.split("."))
     return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
 
 
-def _digest(source: str) -> str:
+def _digest(module: str) -> str:
+    path = _path(module)
+    code = _cpp(path) if path.is_dir() else _python(path.read_text("utf-8"))
+    return hashlib.sha256(code.encode()).hexdigest()[:16]
+
+
+def _cpp(folder: Path) -> str:
+    text = "".join(path.read_text("utf-8") for path in sorted(folder.iterdir()))
+    return " ".join(CPP_COMMENT.sub(" ", text).split())
+
+
+def _python(source: str) -> str:
     tree = ast.parse(source)
     for node in ast.walk(tree):
         body = getattr(node, "body", None)
@@ -77,7 +94,7 @@ def _digest(source: str) -> str:
         value = first.value if isinstance(first, ast.Expr) else None
         if isinstance(value, ast.Constant) and isinstance(value.value, str):
             node.body = body[1:]
-    return hashlib.sha256(ast.dump(tree).encode()).hexdigest()[:16]
+    return ast.dump(tree)
 
 
 def changed(content: Mapping[str, Any]) -> list[str]:
@@ -104,11 +121,11 @@ def when(content: Mapping[str, Any]) -> str:
     return line + "*\n"
 
 
-def quoted(text: str) -> tuple[list[str], set[str]] | None:
-    """The results files that a page quotes and its constants; None if it says nothing of them."""
+def quoted(text: str) -> tuple[list[str], set[str]]:
+    """The results files that a page quotes and its constants; none of either without a comment."""
     found = QUOTES.search(text)
     if found is None:
-        return None
+        return [], set()
     return found["names"].split(), set((found["constants"] or "").split())
 
 
@@ -119,7 +136,7 @@ def decimals(text: str) -> list[str]:
 
 def unfounded(text: str) -> list[str]:
     """The decimal numbers that a page quotes and that none of its results files has."""
-    names, constants = quoted(text) or ([], set())
+    names, constants = quoted(text)
     contents = [read(name) for name in names]
     numbers = sorted({number for content in contents for number in _numbers(content)})
     return [
@@ -158,7 +175,7 @@ def _is_among(written: str, numbers: Iterable[float]) -> bool:
 
 def pages() -> list[Path]:
     """The README and the pages of the documentation."""
-    written = sorted([*DOCS.glob("*.md"), *DOCS.glob("guide/*.md")])
+    written = sorted([*DOCS.glob("*.md"), *DOCS.glob("guide/*.md"), *DOCS.glob("methods/*.md")])
     return [ROOT / "README.md", *written]
 
 
@@ -174,11 +191,21 @@ def write_texts(folder: Path) -> None:
 
 
 def complaints() -> list[str]:
-    """The pages that quote numbers which their results files do not have, and which numbers."""
+    """The pages that name results files or quote numbers of them which are not there."""
     texts = {page: page.read_text("utf-8") for page in pages()}
-    found = {page: unfounded(text) for page, text in texts.items() if quoted(text) is not None}
     return [
-        f"{page.relative_to(ROOT)} quotes {', '.join(numbers)}, which its results files do not have"
-        for page, numbers in found.items()
-        if numbers
+        f"{page.relative_to(ROOT)} {complaint}"
+        for page, text in texts.items()
+        for complaint in _complaints(text)
     ]
+
+
+def _complaints(text: str) -> list[str]:
+    names, _ = quoted(text)
+    missing = [name for name in names if not (RESULTS / f"{name}.json").is_file()]
+    if missing:
+        return [f"names the results files {', '.join(missing)}, which are not there"]
+    numbers = unfounded(text)
+    if numbers:
+        return [f"quotes {', '.join(numbers)}, which its results files do not have"]
+    return []

@@ -85,9 +85,9 @@ def make_graph(
     added instead: the edges of the Euclidean minimum spanning tree longer than the radius.
 
     Differs from the paper: it speaks of a distance of at most 0.75 in its RBF graphs and gives no
-    attachment number for Barabási-Albert.  The densities that its tables imply are those of a
-    *weight* of at least 0.75 and of two attachments: an inference, and the defaults here.  The
-    other readings are ``threshold="distance"`` and ``m=1``.
+    attachment number for Barabási-Albert.  The densities that its tables imply are near
+    those of a *weight* of at least 0.75 and of two attachments: an inference, and the defaults
+    here.  The other readings are ``threshold="distance"`` and ``m=1``.
 
     Examples
     --------

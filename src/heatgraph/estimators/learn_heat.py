@@ -130,7 +130,7 @@ class LearnHeat(HiddenScoreMixin, LocateMixin, ReportMixin, TransformerMixin, Ba
         1 shows a progress bar, and before a fit of more than ten seconds or so a line on how long
         it will take, from a step that is measured.
     init : {"uniform", "random"} or Graph
-        The graph to start from.
+        The graph to start from.  Differs from the paper: there the start is random.
     penalty : {"auto", "log", "l1"}
         ``p`` above; "auto" is "log" for unit atoms and "l1", the paper's, for raw ones.
     cut : {"auto", "typical", "mixture", "otsu"} or float

@@ -19,7 +19,6 @@ EXPERIMENTS: dict[str, Experiment] = {
     for experiment in (
         Experiment("table1", "Three methods on clean signals, five scores", "tables", True),
         Experiment("table2", "Three methods on noisy signals, five scores", "tables", True),
-        Experiment("algorithm", "The paper's own algorithm beside our solver", "algorithm"),
         Experiment("figure1", "A signal on a graph, decomposed into heat sources", "figure1"),
         Experiment("figure2", "The Laplacians learned of an RBF graph, side by side", "figure2"),
         Experiment("figure3", "F against the number of signals", "figure3"),

@@ -93,7 +93,9 @@ def choose(
 
 
 def learn(data_home: str | None, data: str, fold: int | None, seed: int) -> dict[str, Any]:
-    """As the paper: all stations, missing as zero, all pairs, a random start.
+    """As the paper: all stations, all pairs, a random start; missing as zero.
+
+    That the paper took missing values for zeros is inferred: it does not say what it did.
 
     With a fold, from the time steps outside it.  ``data`` is the digest of the signals.
     """

@@ -8,6 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scipy.optimize import brentq
+from scipy.special import entr
 
 from heatgraph.experiments.base import Readings, Settings
 from heatgraph.experiments.synthetic_runs import Spec
@@ -133,27 +135,43 @@ def decibels(power: float, readings: Readings) -> float:
     return float(10.0 * np.log10((power - noise) / noise))
 
 
-def grid(method: str, quick: bool, paper_grid: str = "whole") -> list[list[float]]:
+def grid(method: str, quick: bool) -> list[list[float]]:
     """The parameters of a method that are tried, a row each.
-
-    ``paper_grid="near"`` leaves, of the grid of the paper's own algorithm, the rows near the best
-    ones of our solver: that algorithm takes a second or more for a row, and longest for a small
-    alpha.
 
     Examples
     --------
-    >>> len(grid("paper", False)), len(grid("paper", False, "near")), len(grid("templates", False))
-    (45, 8, 101)
+    >>> len(grid("paper", False)), len(grid("templates", False))
+    (45, 101)
     """
     heat = [[float(a), float(b)] for b in BETAS for a in ALPHAS]
-    near = [[a, b] for a, b in heat if 0.003 < a < 0.2 and b < 0.5]
-    paper = heat if paper_grid == "whole" else near
     whole: list[list[float]] = {
-        "paper": paper,
-        "paper, scales learned": paper,
+        "paper": heat,
         "heat": heat,
         "templates": [[float(e)] for e in EPS],
         "penalised": [[float(p)] for p in PENALTIES],
         "smooth": SMOOTH.tolist(),
     }[method]
     return whole[::4] if quick else whole
+
+
+def implied_density(scores: EdgeScores) -> float:
+    """The share of pairs that are edges at which precision and recall give the NMI reported.
+
+    Precision, recall and density fix the table of the pairs, edges or not, in truth and learned.
+
+    Examples
+    --------
+    >>> round(implied_density(EdgeScores(2.0 / 3.0, 0.5, 1.0, 0.3437, 0.0)), 2)
+    0.25
+    """
+    most = min(1.0, scores.precision / scores.recall)
+    return float(brentq(lambda d: _nmi(scores, d) - scores.nmi, 1e-6, (1.0 - 1e-6) * most))
+
+
+def _nmi(scores: EdgeScores, density: float) -> float:
+    """Mutual information of two partitions of the pairs over the mean of their entropies."""
+    hits = scores.recall * density
+    learned = hits / scores.precision
+    table = np.array([hits, density - hits, learned - hits, 1.0 - density - learned + hits])
+    apart = entr([density, 1.0 - density]).sum() + entr([learned, 1.0 - learned]).sum()
+    return float(2.0 * (apart - entr(np.maximum(table, 0.0)).sum()) / apart)

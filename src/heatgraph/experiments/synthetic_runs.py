@@ -125,7 +125,10 @@ def paper_path(
 
 
 def heat_path(problem: Problem, grid: Grid) -> Iterator[tuple[Array, str, Array]]:
-    """Our solver on the paper's objective, with the scales held and a random start."""
+    """Our solver on the paper's objective, with the scales held and a random start.
+
+    Differs from the paper: the minimum is sought by another algorithm; `paper_path` has its own.
+    """
     candidates = CandidateEdges.complete(problem.graph.n_nodes)
     signals = Signals(np.ascontiguousarray(problem.signals.T))
     for alpha, beta in grid:

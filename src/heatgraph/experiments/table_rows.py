@@ -32,7 +32,7 @@ LEGEND = (
     "▲ above the paper's figure, ▼ below it, = within one standard deviation of it; of a weight "
     "error, less is better"
 )
-LABEL, ROW = 3.1, 0.55  # width of the labels in columns, height of a row in inches
+LABEL, ROW = 3.5, 0.55  # width of the labels in columns, height of a row in inches
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,7 +139,7 @@ def _shown(parameters: Sequence[float]) -> str:
 
 def draw_table(lines: Sequence[Line], title: str) -> Figure:
     """Rows grouped by the model of the graph; a cell has mean, deviation, the paper's figure."""
-    figure = Figure(figsize=(12.4, 1.5 + ROW * len(lines)), layout="constrained")
+    figure = Figure(figsize=(13.0, 1.5 + ROW * len(lines)), layout="constrained")
     ax = figure.subplots()
     ax.set(xlim=(-LABEL, len(SCORES)), ylim=(len(lines) + 0.1, -1.1))
     ax.set_axis_off()

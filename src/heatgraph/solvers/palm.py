@@ -356,8 +356,10 @@ def gradient_tau(X: Array, p: Point) -> Array:
 def lipschitz_tau(X: Array, p: Point) -> float:
     """``C_3 = max_s' ||L||_2^2 (2 ||H_s'||_F ||X||_F + 4 sum_s ||H_s'||_F ||H_s||_F)``.
 
-    The row sums of a bound on the Hessian.  The last formula of the paper is right, though its
-    derivation is not.  Differs from the paper: the diagonal of the Hessian has
+    The row sums of a bound on the Hessian.  ``||L||_2`` is the largest eigenvalue, which is at
+    hand; the paper names Lanczos or the power method for large graphs.  The last formula of the
+    paper is right, though its derivation is not.  Differs from the paper: the diagonal of the
+    Hessian has
     ``4 tr(H_s H_s^T L^2 exp(-2 tau_s L))``, printed with ``exp(-tau_s L)``; the bounds on its
     entries have ``||L||_2^2``, printed ``||L^2||_2^2``, and a factor 2 off the diagonal, left
     out; and the Hessian need not be positive semidefinite, which the row sums do not need.

@@ -233,6 +233,9 @@ class LaplacianQP:
     edge; an entry that is no candidate is 0 and left out.  The three constraints are stated as
     the paper states them: N + 1 equalities and one inequality a candidate.
 
+    Differs from the paper, which names conjugate gradients for large systems: SCS factorises its
+    linear system once, and no step changes it.
+
     Parameters
     ----------
     candidates : CandidateEdges
