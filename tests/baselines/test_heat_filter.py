@@ -67,6 +67,29 @@ def test_edges_are_found_and_entries_predicted(truth, signals):
     assert model.score_hidden(pd.DataFrame(signals[200:]).add_prefix("n")) > 0.3
 
 
+def test_predictions_of_an_unknown_inverse_are_refused(truth, signals):
+    """With fewer signals than nodes, or a node that stands still; there is a graph all the same."""
+    still = np.column_stack([signals, np.ones(len(signals))])
+    for X in (signals[:7], still):
+        model = HeatFilter().fit(X)
+        assert model.graph_.n_edges > 0
+        assert model.missed_ > 2.0
+        for predict in (model.impute, model.score_hidden, model.score):
+            with pytest.raises(ValueError, match=r"more signals than nodes.*HeatCovariance"):
+                predict(X)
+
+
+def test_what_is_missed_is_that_of_regressions_on_all_other_nodes(signals):
+    model = HeatFilter().fit(signals)
+    errors = np.zeros_like(signals)
+    for k in range(12):
+        gap = signals.copy()
+        gap[:, k] = np.nan
+        errors[:, k] = model.impute(gap)[:, k] - signals[:, k]
+    assert model.missed_ == pytest.approx(np.square(errors).sum() / signals.var(axis=0).sum() / 300)
+    assert model.missed_ < 1.0
+
+
 def test_light_edges_are_cut_off(truth, signals):
     X = signals + 0.02 * np.random.default_rng(0).standard_normal(signals.shape)
     model = HeatFilter().fit(X)
