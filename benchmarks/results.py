@@ -158,7 +158,9 @@ def _is_among(written: str, numbers: Iterable[float]) -> bool:
 
 def pages() -> list[Path]:
     """The README and the pages of the documentation."""
-    written = sorted([*DOCS.glob("*.md"), *DOCS.glob("guide/*.md")])
+    written = sorted(
+        page for part in ("", "guide/", "methods/") for page in DOCS.glob(f"{part}*.md")
+    )
     return [ROOT / "README.md", *written]
 
 
