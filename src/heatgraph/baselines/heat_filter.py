@@ -17,8 +17,6 @@ from heatgraph.solvers.result import Monitor
 
 # A variance below this share of the largest is taken for none, as in the authors' own program.
 FLOOR = 1e-10
-# Of the variance: what is missed by the value of another signal, taken at random.
-WORTHLESS = 2.0
 TIMES = (1e-3, 1e3)  # between which the time of the filter is sought, in units of 1 / L
 
 
@@ -82,11 +80,10 @@ class HeatFilter(PrecisionMixin, GraphMethod):
         ``v``, in the squared units of ``X``.
     precision_ : ndarray (n_nodes, n_nodes)
         The inverse of :math:`v \, e^{-tL}`, its eigenvalues at most 1e10 / v.
-    missed_ : float
-        The share of the variance of a node that is missed where it is predicted from all others, in
-        the mean over nodes, on the signals of the fit.  1 is what the node means miss.  Above 2,
-        ``impute`` refuses: fewer signals than nodes, or columns that others determine, leave the
-        inverse of the filter unknown.
+    rank_ : int
+        The number of directions in which the signals of the fit vary.  With less than ``n_nodes``,
+        as with fewer signals than nodes or with columns that others determine, the inverse of the
+        filter is not known, and ``impute`` refuses.
     location_, node_means_ : ndarray (n_nodes,)
         The mean signal.
     objective_ : ndarray
@@ -141,20 +138,20 @@ class HeatFilter(PrecisionMixin, GraphMethod):
         inverse = np.exp(np.minimum(np.maximum(lam_L, 0.0), -np.log(FLOOR)))
         self.scales_ = np.array([0.5 * t * float(np.trace(fit.T)) / len(S)])
         self.variance_ = float(per_square(v, unit))
-        P = (U * inverse) @ U.T / v
-        self.missed_ = missed_by_others(P, S)
-        self.precision_ = over_square(P, unit)
+        self.rank_ = int(np.count_nonzero(np.linalg.eigvalsh(S) > FLOOR * v))
+        self.precision_ = over_square((U * inverse) @ U.T / v, unit)
         self.location_ = self.node_means_ = given.means
         return fit
 
     def _level_and_form(self) -> tuple[Array, Array]:
         """Refuses where the inverse of the filter is not known; the graph may still be right."""
-        if self.missed_ > WORTHLESS:
+        n_nodes = len(self.precision_)
+        if self.rank_ < n_nodes:
             raise ValueError(
-                "HeatFilter: the signals of the fit do not determine the inverse of the filter: "
-                f"even of these it misses {self.missed_:.2g} times the variance.  To predict, fit "
-                "more signals than nodes, drop columns that are constant or that others determine, "
-                "or use HeatCovariance, whose model has noise."
+                f"the signals of the fit vary in {self.rank_} directions on {n_nodes} nodes, which "
+                "leaves the inverse of the filter unknown.  To predict, fit more signals than "
+                "nodes, drop columns that are constant or that others determine, or use "
+                "HeatCovariance, whose model has noise."
             )
         return super()._level_and_form()
 
@@ -189,16 +186,6 @@ def unfiltered_moment(S: Array) -> tuple[float, Array]:
             "signals that differ in more than size."
         )
     return v, (U * (inverse / inverse.mean())) @ U.T
-
-
-def missed_by_others(P: Array, S: Array) -> float:
-    """What predictions of each node from all others miss, over the variance of all nodes.
-
-    Under the precision ``P`` (N, N) the error of node ``i`` is ``(P x)_i / P_ii``; ``S`` (N, N) is
-    the covariance of the signals that are predicted.
-    """
-    errors = np.einsum("ij,jk,ki->i", P, S, P, optimize=True) / np.square(np.diag(P))
-    return float(errors.sum() / np.trace(S))
 
 
 def filter_time(L: Array, S: Array) -> float:
