@@ -158,9 +158,8 @@ def _is_among(written: str, numbers: Iterable[float]) -> bool:
 
 def pages() -> list[Path]:
     """The README and the pages of the documentation."""
-    written = sorted(
-        page for part in ("", "guide/", "methods/") for page in DOCS.glob(f"{part}*.md")
-    )
+    folders = (DOCS, DOCS / "guide", DOCS / "methods")
+    written = sorted(page for folder in folders for page in folder.glob("*.md"))
     return [ROOT / "README.md", *written]
 
 
