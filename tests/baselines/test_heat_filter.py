@@ -12,6 +12,7 @@ from heatgraph import HeatFilter
 from heatgraph.baselines.heat_filter import filter_time, unfiltered_moment
 from heatgraph.datasets import make_graph, make_heat_signals
 from heatgraph.metrics import edge_scores
+from heatgraph.storage import load_model, save_model
 
 
 @pytest.fixture(scope="module")
@@ -78,6 +79,12 @@ def test_predictions_of_an_unknown_inverse_are_refused(truth, signals):
         for predict in (model.impute, model.score_hidden, model.score):
             with pytest.raises(ValueError, match=r"more signals than nodes.*HeatCovariance"):
                 predict(X)
+
+
+def test_a_model_file_keeps_that_nothing_is_predicted(signals, tmp_path):
+    save_model(HeatFilter().fit(signals[:7]), tmp_path / "model.npz")
+    with pytest.raises(ValueError, match="vary in 6 directions on 12 nodes"):
+        load_model(tmp_path / "model.npz").impute(signals)
 
 
 def test_light_edges_are_cut_off(truth, signals):
