@@ -58,7 +58,7 @@ def _row(key: tuple[str, str, str], cells: list[Row]) -> Row:
         if figure in done[0]:
             row[figure] = float(np.mean([cell[figure] for cell in done]))
     for hiding in HIDINGS:
-        if hiding in done[0]:
+        if all(hiding in cell for cell in done):
             shares = np.array([cell[hiding]["missed"] for cell in done])
             within = math.hypot(*(cell[hiding]["error"] for cell in done)) / len(done)
             between = shares.std(ddof=1) / math.sqrt(len(done)) if len(done) > 1 else 0.0

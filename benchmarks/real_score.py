@@ -155,7 +155,11 @@ def score(cell: Cell, data: RealData) -> dict[str, Any]:
             if fitted.predict is not None:
                 rng = np.random.default_rng([cell.seed, 77, k])
                 hidden = hidden_entries(data, hiding, rng)
-                filled = fitted.predict(np.where(hidden, np.nan, data.X_test))
+                try:
+                    filled = fitted.predict(np.where(hidden, np.nan, data.X_test))
+                except ValueError:  # its graph may still be right
+                    result["status"] += ", refuses to predict"
+                    break
                 result[hiding] = missed(data, filled, hidden)
     if real_methods.METHODS[cell.method].takes_nan is False and np.isnan(data.X_train).any():
         result["status"] += ", NaN filled"

@@ -175,7 +175,8 @@ def _is_among(written: str, numbers: Iterable[float]) -> bool:
 
 def pages() -> list[Path]:
     """The README and the pages of the documentation."""
-    written = sorted([*DOCS.glob("*.md"), *DOCS.glob("guide/*.md"), *DOCS.glob("methods/*.md")])
+    folders = (DOCS, DOCS / "guide", DOCS / "methods")
+    written = sorted(page for folder in folders for page in folder.glob("*.md"))
     return [ROOT / "README.md", *written]
 
 

@@ -213,7 +213,8 @@ def _assemble(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Any:
     if not model.laplacian_.size:
         model.laplacian_ = sp.csr_array(model.weights_.laplacian())
     # Models of before there was a choice predict with the alpha that they were fitted with.
-    numbers = {"predicting_alpha_": header["numbers"].get("alpha_"), **header["numbers"]}
+    older = {"predicting_alpha_": header["numbers"].get("alpha_"), "rank_": header["n_nodes"]}
+    numbers = older | header["numbers"]
     for name, type_ in kind.numbers.items():
         setattr(model, name, read_number(name, numbers.get(name), type_))
     for name in kind.tables:

@@ -320,7 +320,12 @@ KINDS = {
         _kind(GraphicalLassoGraph, GAUSSIAN, ("alpha_",), added={"node_means_": "location_"}),
         _kind(GeneralizedLaplacian, GAUSSIAN),
         _kind(LakeTenenbaum, GAUSSIAN, ("beta_", "variance_")),
-        _kind(HeatFilter, {**GAUSSIAN, "scales_": "S"}, ("variance_", "cut_")),
+        _kind(
+            HeatFilter,
+            {**GAUSSIAN, "scales_": "S"},
+            ("variance_", "cut_"),
+            others={"rank_": int},
+        ),
         _kind(
             DiffusionPolytope,
             {"diffusion_": "NN", "eigenvectors_": "NN", "eigenvalues_": "N"},

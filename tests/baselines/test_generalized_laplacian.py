@@ -194,8 +194,45 @@ def test_an_interruption_keeps_the_best_so_far(signals):
     assert GeneralizedLaplacian().fit(X, monitor=stop).status_ == "interrupted"
 
 
+@pytest.mark.parametrize("constraint", CONSTRAINTS)
+@pytest.mark.parametrize("lam", [0.4, 1.0])
+def test_a_penalty_beyond_the_covariances_leaves_few_edges(signals, constraint, lam):
+    S = np.cov(signals[:10].T, bias=True)
+    K = penalised_moment(S, lam * float(np.diag(S).mean()))
+    assert K.sum() < 0.0
+    fit = fit_precision(K, constraint, CandidateEdges.complete(12))
+    value, _ = conic(K, constraint)
+    assert fit.status == "converged"
+    assert fit.objective[-1] <= value + 1e-6
+
+
+@pytest.mark.parametrize("constraint", CONSTRAINTS)
+def test_a_penalty_holds_what_few_gappy_signals_do_not(signals, constraint):
+    """Many pairs were observed together once: without a penalty their weights are infinite."""
+    X = signals[:10].copy()
+    X[np.random.default_rng(1).random(X.shape) < 0.4] = np.nan
+    with pytest.raises(
+        ValueError, match=r"wherever both were observed \(\d of 10 signals\).*penal"
+    ):
+        GeneralizedLaplacian(constraint).fit(X)
+    model = GeneralizedLaplacian(constraint, lam=0.05 * np.nanvar(X)).fit(X)
+    assert model.status_ == "converged"
+    assert model.residual_ <= 1e-6
+
+
+def test_signals_that_agree_where_both_were_observed_are_named(signals):
+    X = np.column_stack([signals, 2.0 * signals[:, 5] + 1.0])
+    X[:4, 5], X[7:11, 12] = np.nan, np.nan
+    with pytest.raises(ValueError, match=r"columns 5 and 12 hold the same.*\(142 of 150 signals\)"):
+        GeneralizedLaplacian().fit(X)
+    assert GeneralizedLaplacian("dominant").fit(X).status_ == "converged"  # of another size
+    others = [(i, j) for i in range(13) for j in range(i) if (i, j) != (12, 5)]
+    assert GeneralizedLaplacian(candidates=others).fit(X).status_ == "converged"
+
+
 RANDOM = np.random.default_rng(1).standard_normal((20, 4))
 ALIKE = np.column_stack([RANDOM, RANDOM[:, 1]])
+ONCE = np.column_stack([RANDOM, np.where(np.arange(20) == 3, 1.0, np.nan)])
 
 
 @pytest.mark.parametrize(
@@ -210,6 +247,8 @@ ALIKE = np.column_stack([RANDOM, RANDOM[:, 1]])
         (RANDOM[:, :1], {}, "minimum of 2"),
         (np.column_stack([RANDOM, np.ones(20)]), {}, "column 4 is constant.*drop the 1"),
         (np.column_stack([RANDOM, np.full(20, np.nan)]), {}, "column 4 holds NaN only"),
+        (ONCE, {}, "column 4 is constant wherever it was observed.*drop the 1"),
+        (ONCE, {"constraint": "dominant"}, "column 4 is constant wherever it was observed"),
         (ALIKE, {}, "columns 1 and 4 hold the same signal"),
         (ALIKE, {"constraint": "combinatorial"}, "columns 1 and 4 hold the same signal"),
         (

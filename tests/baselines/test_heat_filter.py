@@ -12,6 +12,7 @@ from heatgraph import HeatFilter
 from heatgraph.baselines.heat_filter import filter_time, unfiltered_moment
 from heatgraph.datasets import make_graph, make_heat_signals
 from heatgraph.metrics import edge_scores
+from heatgraph.storage import load_model, save_model
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +65,26 @@ def test_edges_are_found_and_entries_predicted(truth, signals):
     model = HeatFilter(n_edges=truth.n_edges).fit(pd.DataFrame(signals[:200]).add_prefix("n"))
     assert edge_scores(truth, model.graph_).f_measure > 0.85
     assert model.graph_.names[0] == "n0"
+    assert model.rank_ == 12
     assert model.score_hidden(pd.DataFrame(signals[200:]).add_prefix("n")) > 0.3
+
+
+def test_predictions_of_an_unknown_inverse_are_refused(truth, signals):
+    """With fewer signals than nodes, or a node that stands still; there is a graph all the same."""
+    still = np.column_stack([signals, np.ones(len(signals))])
+    for X, rank in ((signals[:7], 6), (signals[:12], 11), (still, 12)):
+        model = HeatFilter().fit(X)
+        assert model.graph_.n_edges > 0
+        assert model.rank_ == rank
+        for predict in (model.impute, model.score_hidden, model.score):
+            with pytest.raises(ValueError, match=r"more signals than nodes.*HeatCovariance"):
+                predict(X)
+
+
+def test_a_model_file_keeps_that_nothing_is_predicted(signals, tmp_path):
+    save_model(HeatFilter().fit(signals[:7]), tmp_path / "model.npz")
+    with pytest.raises(ValueError, match="vary in 6 directions on 12 nodes"):
+        load_model(tmp_path / "model.npz").impute(signals)
 
 
 def test_light_edges_are_cut_off(truth, signals):

@@ -72,6 +72,16 @@ def test_gaps_and_units(signals):
     assert np.linalg.norm(one.laplacian_ - whole) < 0.5 * np.linalg.norm(whole)
 
 
+def test_nodes_with_the_same_signal_are_held_by_a_penalty(signals):
+    X = np.column_stack([signals, signals[:, 0]])
+    X[3, 0] = np.nan
+    model = LakeTenenbaum().fit(X)
+    assert model.beta_ > 0.0
+    assert model.status_ == "converged"
+    with pytest.raises(ValueError, match=r"columns 0 and 12 hold the same signal.*penalise"):
+        LakeTenenbaum(beta=0.0).fit(X)
+
+
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [

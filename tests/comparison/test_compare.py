@@ -123,8 +123,11 @@ def test_the_verdict_says_what_is_chance():
     assert "The next, B, misses 2% ± 3% more, which is no more than chance." in text
     assert "It is not told apart from C." in text
     assert "The best without a graph, mean, misses 80.0% ± 1.0% more, which is more" in text
-    plain = Comparison((rows[3], rows[0]), without_graph=("mean",)).verdict
-    assert "none of the graphs helps" in plain
+    plain = Comparison((rows[0], rows[1]), without_graph=("A",)).verdict
+    assert "none of the graphs is better." in plain
+    far = MethodResult("B", 0.4, 0.01, 0.2, 0.03)
+    plain = Comparison((rows[0], far), without_graph=("A",)).verdict
+    assert "none of the graphs helps to predict these signals." in plain
 
 
 def test_nothing_compared_is_a_result_too(tmp_path):

@@ -243,6 +243,14 @@ class TestSymmetries:
 
 
 class TestOtherKernels:
+    @pytest.mark.parametrize("kernel", KERNELS)
+    def test_edges_are_no_heavier_than_what_changes_the_kernel(self, rng, kernel):
+        """Where a kernel is flat, a weight would grow for ever and change nothing."""
+        g = KERNELS[kernel]
+        heaviest = float(GaussianHeat(PAIRS, moment(rng), kernel=g).bounds[1][0])
+        values = g.value(heaviest * np.linspace(0.2, 1.0, 9), 1.0)
+        assert np.ptp(values) > 1e-12 if heaviest > 50.0 else np.ptp(values) < 1e-4
+
     @pytest.mark.parametrize("kernel", ["tikhonov", "matern"])
     @pytest.mark.parametrize("kind", ["random", "equal", "in pieces"])
     def test_gradient_is_that_of_finite_differences(self, rng, S, kernel, kind):

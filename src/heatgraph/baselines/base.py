@@ -10,7 +10,15 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from heatgraph.arrays import Array
-from heatgraph.baselines.precision_solver import PrecisionFit, fit_precision, penalised_moment
+from heatgraph.baselines.precision_solver import (
+    OWN_DIAGONAL,
+    ROUNDING,
+    PrecisionFit,
+    check_observed_pairs,
+    constant_columns,
+    fit_precision,
+    penalised_moment,
+)
 from heatgraph.estimators.fitted_graph import (
     ReportMixin,
     check_n_edges,
@@ -276,7 +284,13 @@ def fit_gaussian(X: Array, problem: PrecisionProblem, em_tol: float = EM_TOL) ->
         moments = Moments.of(X)
         return GaussianFit(problem.solve(moments.around(moments.mean)), moments.mean)
     variances = np.nanmean(np.square(X), axis=0)
-    moments = expected_moments(X, np.zeros(X.shape[1]), np.diag(variances))
+    still = variances <= ROUNDING * float(variances.max())
+    if still.any() and problem.form in OWN_DIAGONAL:
+        raise constant_columns(still)
+    if problem.lam == 0.0:
+        check_observed_pairs(X, problem.form, problem.candidates)
+    start = np.where(still, variances.mean(), variances)
+    moments = expected_moments(X, np.zeros(X.shape[1]), np.diag(start))
     fit = problem.solve(moments.around(moments.mean))
     residual, n_iter = np.inf, fit.n_iter
     look = replace(problem, max_iter=0)
@@ -288,7 +302,7 @@ def fit_gaussian(X: Array, problem: PrecisionProblem, em_tol: float = EM_TOL) ->
         S, moved = moments.around(moments.mean), moments.mean - before
         promised = 2.0 * float(moved @ fit.T @ moved) / moved.size
         residual = look.solve(S, start=fit).residual + promised
-        if residual <= em_tol:
+        if residual <= em_tol or fit.status is Status.MAX_ITER:
             break
         fit = problem.solve(S, start=fit)
         n_iter += fit.n_iter

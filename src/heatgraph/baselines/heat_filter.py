@@ -80,6 +80,10 @@ class HeatFilter(PrecisionMixin, GraphMethod):
         ``v``, in the squared units of ``X``.
     precision_ : ndarray (n_nodes, n_nodes)
         The inverse of :math:`v \, e^{-tL}`, its eigenvalues at most 1e10 / v.
+    rank_ : int
+        The number of directions in which the signals of the fit vary.  With less than ``n_nodes``,
+        as with fewer signals than nodes or with columns that others determine, the inverse of the
+        filter is not known, and ``impute`` refuses.
     location_, node_means_ : ndarray (n_nodes,)
         The mean signal.
     objective_ : ndarray
@@ -134,9 +138,22 @@ class HeatFilter(PrecisionMixin, GraphMethod):
         inverse = np.exp(np.minimum(np.maximum(lam_L, 0.0), -np.log(FLOOR)))
         self.scales_ = np.array([0.5 * t * float(np.trace(fit.T)) / len(S)])
         self.variance_ = float(per_square(v, unit))
+        self.rank_ = int(np.count_nonzero(np.linalg.eigvalsh(S) > FLOOR * v))
         self.precision_ = over_square((U * inverse) @ U.T / v, unit)
         self.location_ = self.node_means_ = given.means
         return fit
+
+    def _level_and_form(self) -> tuple[Array, Array]:
+        """Refuses where the inverse of the filter is not known; the graph may still be right."""
+        n_nodes = len(self.precision_)
+        if self.rank_ < n_nodes:
+            raise ValueError(
+                f"the signals of the fit vary in {self.rank_} directions on {n_nodes} nodes, which "
+                "leaves the inverse of the filter unknown.  To predict, fit more signals than "
+                "nodes, drop columns that are constant or that others determine, or use "
+                "HeatCovariance, whose model has noise."
+            )
+        return super()._level_and_form()
 
     def _finish(self, given: FitInput) -> None:
         """Set ``graph_`` and ``cut_``; a number of edges takes the heaviest ones."""

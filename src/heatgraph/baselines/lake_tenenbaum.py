@@ -17,7 +17,7 @@ from heatgraph.baselines.base import (
     fit_gaussian,
     number_or_auto,
 )
-from heatgraph.baselines.precision_solver import PrecisionFit
+from heatgraph.baselines.precision_solver import PrecisionFit, UnboundedLikelihoodError
 from heatgraph.estimators.validation import over_square, per_square
 from heatgraph.graph import CandidateEdges
 from heatgraph.models.moments import log_likelihoods
@@ -48,7 +48,8 @@ class LakeTenenbaum(GaussianMethod):
     beta : float or "auto"
         Weight of sparsity, in the squared units of ``X``.  "auto" is, of six values from 0 to 0.3
         times ``n_signals`` times the mean variance of a node, the one under which held-out signals
-        are likeliest (three contiguous folds).
+        are likeliest (three contiguous folds); 0 is left out where two nodes hold the same signal,
+        which makes the weight between them infinite.
     n_edges : int, optional
         Keep this many edges in ``graph_``, fewer where fewer were learned.
     candidates : optional
@@ -130,7 +131,11 @@ def _likeliest(X: Array, candidates: CandidateEdges, penalties: Sequence[float])
             continue  # a node that the others never observed
         for k, penalty in enumerate(penalties):
             problem = PrecisionProblem("shared", penalty * size, candidates, tol=ROUGH)
-            fit = fit_gaussian(rest, problem, ROUGH)
+            try:
+                fit = fit_gaussian(rest, problem, ROUGH)
+            except UnboundedLikelihoodError:  # only without a penalty
+                totals[k] = -np.inf
+                continue
             if fit.precision.status is Status.INTERRUPTED:
                 raise KeyboardInterrupt
             covariance = np.asarray(np.linalg.inv(fit.precision.T))

@@ -24,21 +24,27 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from heatgraph.arrays import Array, Ints
+from heatgraph.arrays import Array, Ints, Mask
 from heatgraph.graph import CandidateEdges
 from heatgraph.models.gaussian import InformationProducts
 from heatgraph.solvers.projected_newton import NewtonState, minimise_box
 from heatgraph.solvers.result import Monitor, Progress, Status
 
 FORMS = ("generalized", "dominant", "combinatorial", "shared")
+OWN_DIAGONAL = ("generalized", "dominant")  # forms in which a node may have any precision
 # A bound that no solution meets: the solver takes coordinates without two finite bounds for
 # logarithms, and shortens their steps.
 UNBOUNDED = 1e150
-LEAST_LEVEL = 1e-6  # variance of the mean over nodes, at the start; it may be 0
+LEAST_LEVEL = 1e-6  # of a node's variance: that of the level of all nodes, which may be 0
 SMALLEST_SIZE = 1e-2  # a node's part in the main direction of the signals, at least
 SINGULAR = 1e-14  # the smallest pivot over the largest: below it, a determinant is rounding
 ROUNDING = 64.0 * float(np.finfo(np.float64).eps)  # by which variances of equal signals differ
+REMEDY = "drop one of the two, leave the pair out of candidates, or penalise the weights"
 ABSENT = 1e-9  # of the largest weight: less than what the tolerance of a fit is worth
+
+
+class UnboundedLikelihoodError(ValueError):
+    """There is no likeliest matrix: the likelihood grows for ever along the weight of a pair."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,6 +109,52 @@ def fit_precision(
     T, w, v = problem.in_units(found)
     history = np.array(state.history)
     return PrecisionFit(T, w, v, history, state.residual, status, state.n_iter)
+
+
+def constant_columns(still: Mask) -> ValueError:
+    """The error for nodes (N,) that stand still, and get an infinite precision."""
+    return ValueError(
+        f"X: column {int(np.argmax(still))} is constant wherever it was observed, so that its "
+        f"precision is infinite; drop the {int(still.sum())} such column(s)."
+    )
+
+
+def _alike_size(one: Array, other: Array, form: str) -> Array:
+    """The largest covariance of two nodes of these variances, which equal signals have.
+
+    Signals that differ in size only are equal in the generalized form.
+    """
+    size: Array = np.sqrt(one * other) if form == "generalized" else 0.5 * (one + other)
+    return size
+
+
+def check_observed_pairs(X: Array, form: str, candidates: CandidateEdges) -> None:
+    """Raise where the likelihood of what was observed of signals (M, N) has no bound.
+
+    So it is along the weight of a pair whose signals are the same, but for a level, wherever both
+    were observed; a single such signal is enough.
+    """
+    i, j, seen = candidates.i, candidates.j, (~np.isnan(X)).astype(np.float64)
+    Z = np.where(seen > 0.0, X, 0.0)
+    together = seen.T @ seen
+    n = np.maximum(together, 1.0)
+    mean = Z.T @ seen / n  # of node i where j was observed too
+    variance = np.maximum(np.square(Z).T @ seen / n - np.square(mean), 0.0)
+    covariance = (Z.T @ Z / n - mean * mean.T)[i, j]
+    own = np.square(Z).sum(axis=0) / np.maximum(seen.sum(axis=0), 1.0)
+    rounding = ROUNDING * np.maximum(own[i], own[j])
+    one, other = variance[i, j], variance[j, i]
+    apart = _alike_size(one, other, form) - covariance
+    # A signal that stands still there differs from one that moves in more than size.
+    alike = (one > rounding) == (other > rounding)
+    alike &= (together[i, j] > 0.0) & (apart <= rounding)
+    if alike.any():
+        e = int(np.argmax(alike))
+        raise UnboundedLikelihoodError(
+            f"X: columns {i[e]} and {j[e]} hold the same signal, but for a level, wherever both "
+            f"were observed ({int(together[i[e], j[e]])} of {len(X)} signals), so that the weight "
+            f"between them is infinite; {REMEDY}."
+        )
 
 
 def _sizes(K: Array, form: str) -> Array:
@@ -202,14 +254,17 @@ class _Problem:
     def start(self) -> Array:
         """The best complete graph of equal weights, and a diagonal that is right for a constant.
 
-        Of all pairs, ``c`` is the minimiser of ``-(N - 1) log(N c) + c sum(slope)``.
+        Of all pairs, ``c`` is the minimiser of ``-(N - 1) log(N c) + c sum(slope)``.  Under a
+        penalty that exceeds the covariances, so that the level has no variance left, the diagonal
+        is that of nodes without a neighbour.
         """
         n, n_edges = self.candidates.n_nodes, self.candidates.n_edges
         w = np.full(n_edges, (n - 1) / self.slope[:n_edges].sum())
         if self.form == "combinatorial":
             return w
-        level = float(self.scaled.sum()) / n
-        v = np.full(self.slope.size - n_edges, 1.0 / max(level, LEAST_LEVEL))
+        level, alone = float(self.scaled.sum()) / n, float(np.trace(self.scaled)) / n
+        level = level if level > LEAST_LEVEL * alone else alone
+        v = np.full(self.slope.size - n_edges, 1.0 / level)
         return np.concatenate([w, v])
 
     def check(self) -> None:
@@ -218,20 +273,17 @@ class _Problem:
         still = own <= ROUNDING * float(own.max(initial=0.0))
         if self.form == "combinatorial":
             self._check_connected()
-        if still.all() or (still.any() and self.form in ("generalized", "dominant")):
-            raise ValueError(
-                f"X: column {int(np.argmin(own))} is constant, so that its precision is infinite; "
-                f"drop the {int(still.sum())} such column(s)."
-            )
+        if still.all() or (still.any() and self.form in OWN_DIAGONAL):
+            raise constant_columns(still)
         i, j = self.candidates.i, self.candidates.j
-        size = np.sqrt(own[i] * own[j]) if self.form == "generalized" else 0.5 * (own[i] + own[j])
+        size = _alike_size(own[i], own[j], self.form)
         # Along a growing weight the objective falls for ever where two signals are the same.
         alike = size - self.K[i, j] <= ROUNDING * size
         if alike.any():
             e = int(np.argmax(alike))
-            raise ValueError(
+            raise UnboundedLikelihoodError(
                 f"X: columns {i[e]} and {j[e]} hold the same signal, so that the weight between "
-                "them is infinite; drop one of the two, or penalise the weights."
+                f"them is infinite; {REMEDY}."
             )
 
     def _check_connected(self) -> None:

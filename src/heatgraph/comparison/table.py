@@ -155,7 +155,11 @@ class Comparison:
             text += f" It is not told apart from {_listed(close)}."
         plain = [result for result in others if result.name in self.without_graph]
         if best.name in self.without_graph:
-            text += " It has no graph: none of the graphs helps to predict these signals."
+            learned = [result for result in others if result.name not in self.without_graph]
+            worse = (
+                "helps to predict these signals" if all(map(_is_worse, learned)) else "is better"
+            )
+            text += f" It has no graph: none of the graphs {worse}."
         elif plain and plain[0] is not others[0]:
             text += f" {_difference(plain[0], 'The best without a graph')}"
         if self.interrupted:

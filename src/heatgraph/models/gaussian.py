@@ -27,7 +27,8 @@ from heatgraph.kernels.spectral import HeatKernel, Kernel, Power
 HEAT = Power(HeatKernel())
 NOISE_FLOOR = 1e-10  # of the mean variance: keeps the covariance invertible in double precision
 HEAVIEST = 50.0  # an edge as heavy, times its scale, makes two nodes one in double precision
-HEAVIEST_SLOW = 1e6  # the same for kernels that fall by a power
+HEAVIEST_SLOW = 1e6  # the same for kernels that still fall there, by a power
+NO_SLOPE = 1e-16  # of a kernel: beyond, weights grow without end and change nothing
 RANK_TOL = 1e-10  # of the largest eigenvalue: smaller ones do not enter the information
 COLUMNS = 32  # of the kernel of the information, which span it: its rank is about ten
 # Parameters between which the information is formed as a matrix.  With more of them, the dozen
@@ -105,8 +106,7 @@ class GaussianHeat:
         """``w >= 0``, shares of the largest scale at most 1, noise above rounding."""
         lower = np.full(self.n_parameters, -np.inf)
         upper = np.full(self.n_parameters, np.inf)
-        heaviest = HEAVIEST if isinstance(self.kernel, HeatKernel) else HEAVIEST_SLOW
-        lower[: self.n_edges], upper[: self.n_edges] = 0.0, heaviest
+        lower[: self.n_edges], upper[: self.n_edges] = 0.0, _heaviest(self.kernel)
         lower[-1] = np.log(NOISE_FLOOR * mean_variance(self.S))
         upper[self.n_edges + self.n_scales : -1] = 0.0
         return lower, upper
@@ -349,6 +349,12 @@ class InformationProducts:
         whole[self.some] = d
         product: Array = self.point.information(whole)[self.some]
         return product
+
+
+def _heaviest(kernel: Kernel) -> float:
+    """The largest weight of an edge, in units of its scale."""
+    slope = float(kernel.slope(np.array([HEAVIEST]), 1.0)[0])
+    return HEAVIEST if abs(slope) < NO_SLOPE else HEAVIEST_SLOW
 
 
 def _diagonal(A: Array) -> Array:
