@@ -157,6 +157,18 @@ def test_one_line_is_told(quick, capsys):
     assert capsys.readouterr().err == ""
 
 
+def test_a_path_is_refused_without_a_word_on_the_number_of_signals(recwarn):
+    with pytest.raises(ValueError, match="X is a path; read it first"):
+        heatgraph.learn("signals.csv")
+    assert not [w for w in recwarn if "too few" in str(w.message)]
+
+
+@pytest.mark.parametrize(("error", "is_told"), [(0.01, False), (0.06, True)])
+def test_a_difference_that_may_be_chance_is_told(error, is_told):
+    comparison = ModelComparison(0.3, 0.05, 0.2, 0.05, error, 40.0, 0.4)
+    assert ('model="sparse" (--model sparse) learns the other' in str(comparison)) == is_told
+
+
 @pytest.mark.parametrize("model", ["sparse", "gaussian"])
 def test_a_model_that_is_named_is_fitted_alone(quick, fits, model):
     found = heatgraph.learn(signals_of(6), model=model, n_edges=4)

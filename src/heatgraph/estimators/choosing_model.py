@@ -216,6 +216,8 @@ def _only_model(X: Any) -> str:
             "array of all pairs: LearnHeat was fitted, without a comparison."
         )
         return "sparse"
+    if M == 0:  # no table of signals: the fit says what it is
+        return "gaussian"
     if M < FEWEST:
         _say(
             f"{M} signals are too few to hold some out: HeatCovariance was fitted, without a "

@@ -211,6 +211,7 @@ class ShrunkCovariance(NodeMeans):
         return fill_by_precision(X, self.node_means_, self.precision_)
 
 
+CHANCE = 2.0  # standard errors: a difference of no more may be chance
 ESTIMATOR_OF = {"sparse": "LearnHeat", "gaussian": "HeatCovariance"}
 
 
@@ -285,9 +286,14 @@ class ModelComparison:
         without = (
             "" if np.isnan(self.no_graph) else f"; LedoitWolf, without a graph, {self.no_graph:.1%}"
         )
+        chance = (
+            f' The difference may be chance: model="{other}" (--model {other}) learns the other.'
+            if abs(self.difference) <= CHANCE * self.difference_error
+            else ""
+        )
         return (
             f"{head}, the {other} one ({ESTIMATOR_OF[other]}) "
-            f"{percent(*self.missed(other))}; the difference is {less}{without}."
+            f"{percent(*self.missed(other))}; the difference is {less}{without}.{chance}"
         )
 
 
