@@ -29,10 +29,6 @@ from heatgraph.files import write_atomically
 
 WIDTH = 1200  # of a picture on a page, in pixels
 WORK = ROOT / "build" / "results"
-# The whole would take a day.
-TABLE_OPTIONS = (
-    "--paper-grid screened --paper-instances 4 --learned-instances 2 --other-instances 2"
-)
 # What the numbers come from: rooms of the package, by what a fit of each kind runs.
 PROBLEMS = (
     "heatgraph.datasets.random_graphs",
@@ -125,8 +121,7 @@ SOURCES = {
         name: Source(
             (name,),
             (*THREE_METHODS, *PALM),
-            _experiments("tables", "table_rows", "paper_fits"),
-            tuple(TABLE_OPTIONS.split()),
+            _experiments("tables", "table_rows"),
         )
         for name in ("table1", "table2")
     },

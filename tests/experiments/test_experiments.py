@@ -22,7 +22,7 @@ SLOW = ("table1", "table2")
 
 
 def toy(**more):
-    return Settings(quick=True, instances=1, paper_grid="screened", **more)
+    return Settings(quick=True, instances=1, **more)
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,6 @@ import pytest
 
 from heatgraph.experiments import Readings, Settings
 from heatgraph.experiments.figure5 import locate
-from heatgraph.experiments.paper_fits import HELD, LEARNED, middle_rows
 from heatgraph.experiments.paper_settings import grid, noise_std, problem
 from heatgraph.experiments.synthetic_runs import (
     CUT,
@@ -59,7 +58,7 @@ def test_readings_reach_the_graphs():
 @pytest.mark.parametrize("method", PATHS)
 def test_a_path_scores_every_row(method):
     spec = problem(QUICK, "rbf", 0, noisy=False)
-    rows = middle_rows(True) if method in (HELD, LEARNED) else grid(method, True)
+    rows = grid(method, True)
     result = path(spec, method, rows)
     f = [scores[0] for scores in result["scores"]]
     assert len(f) == len(result["n_edges"]) == len(result["statuses"]) == len(rows)

@@ -58,20 +58,6 @@ def reproduce(
         int | None,
         typer.Option(min=1, help="On how many of them LearnHeat() runs, which is slow; all."),
     ] = None,
-    paper_instances: Annotated[
-        int | None,
-        typer.Option(min=1, help="On how many the paper's own algorithm runs, slower still; all."),
-    ] = None,
-    learned_instances: Annotated[
-        int | None, typer.Option(min=1, help="And on how many it learns the scales; all.")
-    ] = None,
-    other_instances: Annotated[
-        int | None,
-        typer.Option(min=1, help="On how many the paper is read in other ways, in tables; all."),
-    ] = None,
-    paper_grid: Annotated[
-        str, typer.Option(help="The paper's own algorithm on the whole of its grid, or screened.")
-    ] = Settings.paper_grid,
     rbf: Annotated[
         str, typer.Option(help="RBF edges kept by weight or by distance.")
     ] = Readings.rbf,
@@ -114,10 +100,6 @@ def reproduce(
             quick=quick,
             instances=instances,
             no_truth_instances=no_truth_instances,
-            paper_instances=paper_instances,
-            learned_instances=learned_instances,
-            other_instances=other_instances,
-            paper_grid=paper_grid,
             readings=Readings(rbf, noise, ba),
             n_jobs=jobs,
             backend=backend,

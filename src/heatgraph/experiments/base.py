@@ -26,13 +26,7 @@ def plain(ax: Axes) -> None:
     bare(ax)
 
 
-INSTANCES = (
-    "instances",
-    "no_truth_instances",
-    "paper_instances",
-    "learned_instances",
-    "other_instances",
-)
+INSTANCES = ("instances", "no_truth_instances")
 # Called with what is done, of how much, and what it is.
 Report = Callable[[int, int, str], None]
 
@@ -93,16 +87,6 @@ class Settings:
         Random graphs a model, in place of the number of the paper.
     no_truth_instances : int, optional
         On how many of them LearnHeat runs as it comes; on all by default.
-    paper_instances, learned_instances : int, optional
-        On how many of them the paper's own algorithm runs, with the scales held and with the scales
-        learned; on all by default.
-    paper_grid : {"whole", "screened"}
-        Whether that algorithm is tried on the whole of its grid on every graph, or on the middle of
-        the grid on the first graph and on the best rows there on the others, and not in other
-        readings of the paper.
-    other_instances : int, optional
-        On how many of them the tables are computed for the other readings of the paper; on all by
-        default.
     readings : Readings
         How the paper is read where it is ambiguous.
     n_jobs : int
@@ -128,10 +112,6 @@ class Settings:
     quick: bool = False
     instances: int | None = None
     no_truth_instances: int | None = None
-    paper_instances: int | None = None
-    learned_instances: int | None = None
-    other_instances: int | None = None
-    paper_grid: str = "whole"
     readings: Readings = field(default_factory=Readings)
     n_jobs: int = 1
     backend: str = "loky"
@@ -147,9 +127,6 @@ class Settings:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ParameterError(name, f"must be at least 1, got {value}")
-        if self.paper_grid not in ("whole", "screened"):
-            shown = repr(self.paper_grid)
-            raise ParameterError("paper_grid", f"must be 'whole' or 'screened', got {shown}")
         if self.n_jobs == 0 or self.n_jobs < -1:
             raise ParameterError(
                 "n_jobs", f"must be 1 or more, or -1 for all processors, got {self.n_jobs}"
@@ -164,7 +141,6 @@ class Settings:
             "seed": self.seed,
             "quick": self.quick,
             **{name: getattr(self, name) for name in INSTANCES},
-            "paper_grid": self.paper_grid,
             "readings": readings,
         }
 

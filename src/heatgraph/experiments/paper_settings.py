@@ -146,6 +146,7 @@ def grid(method: str, quick: bool) -> list[list[float]]:
     heat = [[float(a), float(b)] for b in BETAS for a in ALPHAS]
     whole: list[list[float]] = {
         "paper": heat,
+        "paper, scales learned": heat,
         "heat": heat,
         "templates": [[float(e)] for e in EPS],
         "penalised": [[float(p)] for p in PENALTIES],

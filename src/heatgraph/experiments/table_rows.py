@@ -39,8 +39,8 @@ LABEL, ROW = 3.5, 0.55  # width of the labels in columns, height of a row in inc
 class Line:
     """A row of a table: a method under a protocol, its scores (instances, 5), and the paper's.
 
-    ``parameters`` are those of the best mean F, in ``row`` of the grid, and ``own`` is the mean F
-    with the best parameters of each graph on its own; all three only for an oracle.
+    ``parameters`` are those of the best mean F, in ``row`` of the ``tried`` rows of the grid, and
+    ``own`` is the mean F with the best parameters of each graph on its own; only for an oracle.
     """
 
     graph: str
@@ -51,6 +51,7 @@ class Line:
     parameters: tuple[float, ...] | None = None
     own: float | None = None
     row: int | None = None
+    tried: int | None = None
 
     @property
     def mean(self) -> EdgeScores:
@@ -86,8 +87,20 @@ def best_common(results: Sequence[Mapping[str, Any]]) -> int:
     >>> best_common([{"scores": [[0.5], [1.0]]}, {"scores": [[0.6], [0.2]]}])
     1
     """
+    return best_rows(results, 1)[0]
+
+
+def best_rows(results: Sequence[Mapping[str, Any]], n_rows: int) -> list[int]:
+    """ORACLE.  The rows of the grid with the best mean F over the graphs, the best first.
+
+    Examples
+    --------
+    >>> best_rows([{"scores": [[0.5], [0.9], [0.7]]}, {"scores": [[0.5], [0.9], [0.8]]}], 2)
+    [1, 2]
+    """
     f = np.array([[row[0] for row in result["scores"]] for result in results])
-    return int(f.mean(axis=0).argmax())
+    order: list[int] = np.argsort(-f.mean(axis=0), kind="stable").tolist()
+    return order[:n_rows]
 
 
 def line_of_path(
@@ -101,7 +114,8 @@ def line_of_path(
     scores = np.array([result["scores"] for result in results])
     best = best_common(results)
     own = float(scores[:, :, 0].max(axis=1).mean())
-    return Line(graph, method, ORACLE, scores[:, best], paper, tuple(grid[best]), own, best)
+    at = tuple(grid[best])
+    return Line(graph, method, ORACLE, scores[:, best], paper, at, own, best, len(grid))
 
 
 def line_of_estimator(

@@ -11,7 +11,6 @@ import numpy as np
 import pandas as pd
 
 from heatgraph.experiments.base import Outcome, Readings, Settings
-from heatgraph.experiments.paper_fits import LEAST, MOST, learned_results, paper_results
 from heatgraph.experiments.paper_settings import (
     N_NODES,
     QUICK_NODES,
@@ -19,6 +18,7 @@ from heatgraph.experiments.paper_settings import (
     decibels,
     grid,
     implied_density,
+    n_free_instances,
     n_instances,
     problem,
 )
@@ -29,6 +29,7 @@ from heatgraph.experiments.table_rows import (
     OURS,
     PAPER,
     Line,
+    best_rows,
     draw_table,
     line_of_estimator,
     line_of_path,
@@ -36,20 +37,27 @@ from heatgraph.experiments.table_rows import (
 )
 from heatgraph.experiments.tables_page import NOISES, TITLES, page_of
 
+KEPT = 5  # rows of a grid
+
 
 @dataclass(frozen=True)
 class Row:
-    """A method under a protocol: how it is called, its cells, and its row in the paper."""
+    """A method under a protocol: how it is called, its cells, and its row in the paper.
+
+    With ``leader``, the label of another row, only the `KEPT` best rows of that one's grid are
+    tried: a fit of the paper's algorithm takes half a second.
+    """
 
     label: str
     method: str
     oracle: bool
     paper: str
+    leader: str = ""
 
 
 ROWS = (
     Row(PAPER, "paper", True, "heat"),
-    Row(LEARNED, "paper, scales learned", True, "heat"),
+    Row(LEARNED, "paper, scales learned", True, "heat", PAPER),
     Row(OURS, "heat", True, "heat"),
     Row("LearnHeat()", "heat", False, "heat"),
     Row("templates, within ε", "templates", True, "templates"),
@@ -59,7 +67,10 @@ ROWS = (
     Row("SmoothGraph()", "smooth", False, "smooth"),
 )
 # The other readings are told in F alone, by fewer rows; the paper's own words by the most.
-SPOKEN = (PAPER, OURS, "LearnHeat()", "smooth")
+SPOKEN = (
+    replace(ROWS[0], leader=OURS),
+    *(row for row in ROWS if row.label in (OURS, "LearnHeat()", "smooth")),
+)
 OTHER_ROWS = tuple(row for row in ROWS if row.label in (OURS, "templates, within ε", "smooth"))
 
 
@@ -72,31 +83,18 @@ class Block:
     name: str
     rows: tuple[Row, ...]
 
-    def n_graphs(self, settings: Settings) -> int:
-        """On how many graphs; fewer in the other readings, where settings say so."""
-        n = n_instances(settings)
-        return min(n, settings.other_instances or n) if self.name else n
-
-    def n_graphs_of(self, row: Row, settings: Settings) -> int:
-        """On how many of them a row is; fewer where it takes long and settings say so."""
-        asked = {
-            PAPER: settings.paper_instances,
-            LEARNED: settings.learned_instances,
-            "LearnHeat()": settings.no_truth_instances,
-        }
-        n = self.n_graphs(settings)
-        return min(n, asked.get(row.label) or n)
-
-    def has(self, label: str) -> bool:
-        """Whether one of its rows has this label."""
-        return any(row.label == label for row in self.rows)
-
     def problems(self, settings: Settings, noisy: bool) -> list[Spec]:
         """Its graphs and signals."""
         return [
             problem(settings, self.kind, k, noisy=noisy, readings=self.readings)
-            for k in range(self.n_graphs(settings))
+            for k in range(n_instances(settings))
         ]
+
+
+def _n_graphs(row: Row, settings: Settings) -> int:
+    """On how many graphs a row is; fewer where it takes long and settings say so."""
+    free = row.label == "LearnHeat()"
+    return n_free_instances(settings) if free else n_instances(settings)
 
 
 def run(name: str, settings: Settings) -> Outcome:
@@ -121,13 +119,11 @@ def _other_readings(settings: Settings, noisy: bool) -> list[Block]:
     readings = settings.readings
     rbf = "distance" if readings.rbf == "weight" else "weight"
     by_length = replace(readings, rbf=rbf)
-    labels = SPOKEN if settings.paper_grid == "whole" else SPOKEN[1:]
-    spoken = tuple(row for row in ROWS if row.label in labels)
-    blocks = [Block("rbf", by_length, f"RBF edges kept by {rbf}", spoken)]
+    blocks = [Block("rbf", by_length, f"RBF edges kept by {rbf}", SPOKEN)]
     for noise, name in NOISES.items() if noisy else ():
         if noise == readings.noise:
             continue
-        rows = OTHER_ROWS if noise == "variance" else spoken
+        rows = OTHER_ROWS if noise == "variance" else SPOKEN
         blocks += [Block(kind, replace(readings, noise=noise), name, rows) for kind in MODELS]
         if noise == "13dB":
             both = f"{name}, RBF edges kept by {rbf}"
@@ -146,39 +142,48 @@ def _key(block: Block, row: Row, instance: int) -> Key:
 
 
 def _measured(blocks: Sequence[Block], settings: Settings, noisy: bool) -> Found:
-    """The results of all rows."""
-    oracle: Found = {}
-    free: Found = {}
+    """The results of all rows; those with a leader come last."""
+    cells: Found = {}
+    led: list[tuple[Block, Row]] = []
     for block in blocks:
-        specs = block.problems(settings, noisy)
-        for row in (row for row in block.rows if row.label not in (PAPER, LEARNED)):
-            for instance in range(block.n_graphs_of(row, settings)):
-                cell: dict[str, Any] = {"problem": specs[instance], "method": row.method}
-                if row.oracle:
-                    cell["grid"] = grid(row.method, settings.quick)
-                (oracle if row.oracle else free)[_key(block, row, instance)] = cell
-    estimated = sweep(no_truth, list(free.values()), settings, "estimators as they come")
-    tried = sweep(path, list(oracle.values()), settings, "grids, tuned by the truth")
-    found = dict(zip(free, estimated, strict=True))
-    for (key, cell), result in zip(oracle.items(), tried, strict=True):
-        found[key] = {**result, "grid": cell["grid"]}
-    return found | _of_the_paper(blocks, settings, noisy)
+        for row in block.rows:
+            if row.leader:
+                led.append((block, row))
+            else:
+                tried = grid(row.method, settings.quick) if row.oracle else None
+                cells |= _cells(block, row, settings, noisy, tried)
+    found = _swept(cells, settings)
+    cells = {}
+    for block, row in led:
+        leader = next(other for other in block.rows if other.label == row.leader)
+        results = [found[_key(block, leader, k)] for k in range(n_instances(settings))]
+        tried = [results[0]["grid"][k] for k in best_rows(results, KEPT)]
+        cells |= _cells(block, row, settings, noisy, tried)
+    return found | _swept(cells, settings)
 
 
-def _of_the_paper(blocks: Sequence[Block], settings: Settings, noisy: bool) -> Found:
-    """The rows of the paper's own algorithm."""
-    graphs = {block: block.problems(settings, noisy) for block in blocks if block.has(PAPER)}
-    held = paper_results(graphs, settings)
-    free = {block: specs for block, specs in graphs.items() if block.has(LEARNED)}
-    learned = learned_results(free, held, settings)
+def _cells(
+    block: Block, row: Row, settings: Settings, noisy: bool, tried: Sequence[Any] | None
+) -> Found:
+    """What a row of a block is computed from; ``tried`` are rows of a grid, for an oracle."""
+    specs = block.problems(settings, noisy)[: _n_graphs(row, settings)]
+    on_grid = {} if tried is None else {"grid": tried}
     return {
-        _key(block, row, instance): result
-        for label, results in ((PAPER, held), (LEARNED, learned))
-        for block, of_graphs in results.items()
-        for row in block.rows
-        if row.label == label
-        for instance, result in enumerate(of_graphs)
+        _key(block, row, k): {"problem": spec, "method": row.method, **on_grid}
+        for k, spec in enumerate(specs)
     }
+
+
+def _swept(cells: Found, settings: Settings) -> Found:
+    """The results of cells, with the grids that they were run on."""
+    found: Found = {}
+    tasks = ((no_truth, False, "estimators as they come"), (path, True, "grids, by the truth"))
+    for function, oracle, text in tasks:
+        some = {key: cell for key, cell in cells.items() if key[2] == oracle}
+        results = sweep(function, list(some.values()), settings, text)
+        for (key, cell), result in zip(some.items(), results, strict=True):
+            found[key] = {**result, "grid": cell.get("grid")}
+    return found
 
 
 def _lines(
@@ -186,7 +191,7 @@ def _lines(
 ) -> list[Line]:
     lines = []
     for row in block.rows:
-        results = [found[_key(block, row, k)] for k in range(block.n_graphs_of(row, settings))]
+        results = [found[_key(block, row, k)] for k in range(_n_graphs(row, settings))]
         paper = TABLES[name][block.kind, row.paper]
         if row.oracle:
             tried = results[0]["grid"]
@@ -219,7 +224,7 @@ def _numbers(
             for row in ROWS
             if row.label in (PAPER, LEARNED, OURS)
         },
-        "best_outside_the_middle": _outside(found),
+        "rows_of_the_grid": {line.method: line.tried for line in heat},
         "scales_learned": _scales_learned(lines, found),
         "density": {kind: _density(found, "", kind, settings) for kind in MODELS},
         "density_implied_by_the_paper": _implied(name),
@@ -229,17 +234,6 @@ def _numbers(
             kind: _decibels(found, "", kind, settings.readings) for kind in MODELS
         }
     return numbers
-
-
-def _outside(found: Mapping[Key, dict[str, Any]]) -> float:
-    """The best mean F of our solver at the rows that a screened grid leaves out."""
-    best = 0.0
-    for kind in MODELS:
-        results = [c for key, c in found.items() if key[:3] == ("", f"heat {kind}", True)]
-        f = np.mean([[scores[0] for scores in result["scores"]] for result in results], axis=0)
-        middle = [LEAST < row[0] < MOST for row in results[0]["grid"]]
-        best = max(best, float(np.max(f[~np.array(middle)], initial=0.0)))
-    return best
 
 
 def _implied(name: str) -> dict[str, list[float]]:
