@@ -18,7 +18,7 @@ from heatgraph.datasets import (
     great_circle_km,
     neighbour_graph,
 )
-from heatgraph.experiments.base import COLOURS, MARKERS, Outcome, Settings, plain
+from heatgraph.experiments.base import COLOURS, MARKERS, Outcome, Settings, markdown, plain
 from heatgraph.experiments.etex_fits import (
     FIXED,
     N_FOLDS,
@@ -96,20 +96,15 @@ and on their square roots.
 def _table(predicted: pd.DataFrame, protocol: str) -> str:
     rows = predicted[predicted["protocol"] == protocol].set_index(["scale", "method"])
     scales = ("concentration", "square root", "squared back")
-    lines = [
-        f"### {HEADS[protocol]}",
-        "",
-        "| | concentration | gain | square root | gain | square root, squared back |",
-        "|---|---|---|---|---|---|",
-    ]
+    lines = []
     for name in (*FIXED, *VARIANTS):
         found = rows.loc[[(scale, name) for scale in scales]]
         missed = _pairs(found["missed"], found["standard_error"])
         gains = _pairs(found["less_than_geographic"], found["its_standard_error"])
-        cells = [missed[0], gains[0], missed[1], gains[1], missed[2]]
         label = f"learned: {name}" if name in VARIANTS else name
-        lines.append(f"| {label} | {' | '.join(cells)} |")
-    return "\n".join([*lines, ""])
+        lines.append([label, missed[0], gains[0], missed[1], gains[1], missed[2]])
+    head = "", "concentration", "gain", "square root", "gain", "square root, squared back"
+    return f"### {HEADS[protocol]}\n\n{markdown(head, lines)}\n"
 
 
 def _pairs(values: pd.Series, doubts: pd.Series) -> list[str]:
@@ -123,14 +118,12 @@ def _approximation(curves: dict[str, list[float]]) -> str:
     """The share of the energy left, a row per dictionary."""
     atoms = curves["atoms"]
     counts = ["1 atom" if k == 1 else f"{k} atoms" for k in TOLD]
-    head = [f"| share of the energy left by | {' | '.join(counts)} |"]
-    head.append("|---|" + "---|" * len(TOLD))
     rows = [
-        f"| {name} | {' | '.join(f'{values[atoms.index(k)]:.3f}' for k in TOLD)} |"
+        [name, *(f"{values[atoms.index(k)]:.3f}" for k in TOLD)]
         for name, values in curves.items()
         if name != "atoms"
     ]
-    return "\n".join([*head, *rows])
+    return markdown(["share of the energy left by", *counts], rows)
 
 
 TITLE = "ETEX: figures 6 and 7, and what the graph foretells"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ from matplotlib.colors import TwoSlopeNorm
 from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 
-from heatgraph.experiments.base import Outcome, Settings
+from heatgraph.experiments.base import Outcome, Settings, markdown
 from heatgraph.experiments.paper_settings import FIGURE2, FIGURE2_ERRORS, grid, n_instances, problem
 from heatgraph.experiments.sweep import sweep
 from heatgraph.experiments.synthetic_runs import CUT, as_graph, draw, no_truth, path, weights_at
@@ -28,45 +27,23 @@ METHODS = {"heat": "our solver", "templates": "templates, within ε", "smooth": 
 NOISES = {"clean": False, "noisy": True}
 
 
-@dataclass(frozen=True, eq=False)
-class Panel:
-    """One learned graph: from which signals, by what, how near to the truth, and in the paper."""
-
-    noise: str
-    method: str
-    protocol: str
-    graph: Graph
-    f_measure: float
-    weight_error: float
-    paper: float | None
-    paper_error: float | None
+# One learned graph: the row of the table that is about it, and the graph.
+Panel = tuple[dict[str, Any], Graph]
 
 
 def run(settings: Settings) -> Outcome:
     """Learn the first RBF graph of the tables at the parameters that are best for all of them."""
     true = draw(**problem(settings, KIND, 0, noisy=False)).graph
     panels = [*_oracle(settings, true), *_free(settings, true)]
-    rows = [
-        {
-            "signals": panel.noise,
-            "method": panel.method,
-            "protocol": panel.protocol,
-            "f_measure": panel.f_measure,
-            "weight_error": panel.weight_error,
-            "n_edges": panel.graph.n_edges,
-            "paper_f_measure": panel.paper,
-            "paper_weight_error": panel.paper_error,
-        }
-        for panel in panels
-    ]
-    f = {f"{p.noise}, {p.method}, {p.protocol}": p.f_measure for p in panels}
+    rows = [row for row, _ in panels]
+    f = {f"{x['signals']}, {x['method']}, {x['protocol']}": x["f_measure"] for x in rows}
     return Outcome(
         "figure2",
         TITLE,
         {"panels": pd.DataFrame(rows)},
         {"f_measure": f, "true_edges": true.n_edges, "panels": rows},
         {"figure2": _figure(true, panels)},
-        _page(panels, true),
+        _page(rows, true),
     )
 
 
@@ -122,23 +99,24 @@ def _panel(
 ) -> Panel:
     graph = as_graph(np.array(result["weights"]), true.n_nodes, cut)
     scores = edge_scores(true, graph)
-    return Panel(
-        noise,
-        method,
-        protocol,
-        graph,
-        scores.f_measure,
-        scores.weight_error,
-        FIGURE2[paper],
-        FIGURE2_ERRORS.get(paper),
-    )
+    row = {
+        "signals": noise,
+        "method": method,
+        "protocol": protocol,
+        "f_measure": scores.f_measure,
+        "weight_error": scores.weight_error,
+        "n_edges": graph.n_edges,
+        "paper_f_measure": FIGURE2[paper],
+        "paper_weight_error": FIGURE2_ERRORS.get(paper),
+    }
+    return row, graph
 
 
 def _figure(true: Graph, panels: Sequence[Panel]) -> Figure:
     figure = Figure(figsize=(14.5, 6.6), layout="constrained")
     axes = figure.subplots(2, 1 + len(panels) // 2, squeeze=False)
     # The diagonal is far from the other entries: each sign has half the colours.
-    graphs = [true, *(panel.graph for panel in panels)]
+    graphs = [true, *(graph for _, graph in panels)]
     diagonals = [float(g.laplacian().diagonal().max()) for g in graphs]
     heaviest = [float(g.weights.max(initial=0.0)) for g in graphs]
     norm = TwoSlopeNorm(0.0, -max(heaviest), max(diagonals))
@@ -146,12 +124,13 @@ def _figure(true: Graph, panels: Sequence[Panel]) -> Figure:
         _matrix(line[0], true, norm)
         line[0].set_title(f"truth\n{true.n_edges} edges", fontsize=12)
         line[0].set_ylabel(f"{noise} signals\nnode", fontsize=13)
-        for ax, panel in zip(line[1:], (p for p in panels if p.noise == noise), strict=True):
-            image = _matrix(ax, panel.graph, norm)
-            paper = "" if panel.paper is None else f" (paper {panel.paper:.3f})"
-            ax.set_title(
-                f"{panel.method}, {panel.protocol}\nF {panel.f_measure:.3f}{paper}", fontsize=12
-            )
+        shown = [(row, graph) for row, graph in panels if row["signals"] == noise]
+        for ax, (row, graph) in zip(line[1:], shown, strict=True):
+            image = _matrix(ax, graph, norm)
+            paper = row["paper_f_measure"]
+            beside = "" if paper is None else f" (paper {paper:.3f})"
+            what = f"{row['method']}, {row['protocol']}"
+            ax.set_title(f"{what}\nF {row['f_measure']:.3f}{beside}", fontsize=12)
     for ax in axes[-1]:
         ax.set_xlabel("node", fontsize=13)
     bar = figure.colorbar(image, ax=axes, shrink=0.8, aspect=30)
@@ -170,19 +149,21 @@ def _matrix(ax: Axes, graph: Graph, norm: TwoSlopeNorm) -> AxesImage:
     return image
 
 
-def _page(panels: Sequence[Panel], true: Graph) -> str:
-    f = {(p.noise, p.method): p for p in panels}
-    rows = "\n".join(
-        f"| {p.noise} | {p.method} | {p.protocol} | {p.f_measure:.3f} | "
-        f"{_shown(p.paper)} | {p.weight_error:.3f} | {_shown(p.paper_error)} | "
-        f"{p.graph.n_edges} |"
-        for p in panels
-    )
-    templates = f["clean", METHODS["templates"]], f["noisy", METHODS["templates"]]
-    heat = f["clean", METHODS["heat"]], f["noisy", METHODS["heat"]]
-    smooth = f["clean", METHODS["smooth"]], f["noisy", METHODS["smooth"]]
-    lost = [a.f_measure - b.f_measure for a, b in (heat, templates, smooth)]
-    holds = heat[0].f_measure > smooth[0].f_measure and lost[1] > max(lost[0], 0.0)
+def _page(rows: Sequence[Mapping[str, Any]], true: Graph) -> str:
+    f = {(row["signals"], row["method"]): row["f_measure"] for row in rows}
+    shown = "f_measure", "paper_f_measure", "weight_error", "paper_weight_error"
+    cells = [
+        [
+            *(row[key] for key in ("signals", "method", "protocol")),
+            *("" if row[key] is None else f"{row[key]:.3f}" for key in shown),
+            str(row["n_edges"]),
+        ]
+        for row in rows
+    ]
+    head = "signals", "method", "protocol", "F", "paper", "weight error", "paper", "edges"
+    heat, templates, smooth = ([f[noise, name] for noise in NOISES] for name in METHODS.values())
+    lost = [clean - noisy for clean, noisy in (heat, templates, smooth)]
+    holds = heat[0] > smooth[0] and lost[1] > max(lost[0], 0.0)
     return f"""# {TITLE}
 
 ![Laplacians](figure2.png)
@@ -192,17 +173,11 @@ by the truth for all the graphs of the tables, and `LearnHeat()`, which knows no
 minimises the paper's objective at the true scales. The paper does not define its weight error, and
 ours, relative to the norm of the true weights, need not be the same quantity.
 
-| signals | method | protocol | F | paper | weight error | paper | edges |
-|---|---|---|---|---|---|---|---|
-{rows}
+{markdown(head, cells)}
 
 The paper concludes that LearnHeat and the templates are near to the truth on clean signals and the
 smooth model is not, and that noise costs the templates more than LearnHeat. This
-{"holds" if holds else "does not hold on this graph"}: clean, F is {heat[0].f_measure:.3f} and
-{templates[0].f_measure:.3f} against {smooth[0].f_measure:.3f}; noise costs {lost[0]:.3f} of
+{"holds" if holds else "does not hold on this graph"}: clean, F is {heat[0]:.3f} and
+{templates[0]:.3f} against {smooth[0]:.3f}; noise costs {lost[0]:.3f} of
 LearnHeat, {lost[1]:.3f} of the templates and {lost[2]:.3f} of the smooth model.
 """
-
-
-def _shown(figure: float | None) -> str:
-    return "" if figure is None else f"{figure:.3f}"

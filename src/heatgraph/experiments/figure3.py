@@ -9,7 +9,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from heatgraph.arrays import Array
-from heatgraph.experiments.base import COLOURS, MARKERS, Outcome, Settings, plain
+from heatgraph.experiments.base import COLOURS, MARKERS, Outcome, Settings, markdown, plain
 from heatgraph.experiments.paper_settings import grid, n_free_instances, n_instances, problem
 from heatgraph.experiments.sweep import sweep
 from heatgraph.experiments.synthetic_runs import Spec, no_truth, path
@@ -153,15 +153,14 @@ def _heading(protocol: str) -> str:
 
 
 def _page(lines: Lines, sizes: Sequence[int], settings: Settings) -> str:
-    head = " | ".join(f"{size} signals" for size in sizes)
     rows = []
     for protocol in ("oracle", "no truth"):
         for method, name in METHODS.items():
             row = [lines[method, size, protocol] for size in sizes]
-            cells = " | ".join(x.shown("f_measure") for x in row)
+            cells = [x.shown("f_measure") for x in row]
             name = "LearnHeat()" if (method, protocol) == ("heat", "no truth") else name
-            rows.append(f"| {name} | {protocol} | {len(row[0].scores)} | {cells} |")
-    body = "\n".join(rows)
+            rows.append([name, protocol, str(len(row[0].scores)), *cells])
+    head = ["method", "protocol", "graphs", *(f"{size} signals" for size in sizes)]
     return f"""# {TITLE}
 
 ![F against the number of signals](figure3.png)
@@ -170,9 +169,7 @@ Clean signals on RBF graphs (the paper does not say which graphs); mean F ± sta
 the graphs, the bars cut off at 0 and 1. Oracle: the best row of the grid by the truth, for each
 size; "our solver" minimises the paper's objective at the true scales.
 
-| method | protocol | graphs | {head} |
-|---|---|---|{"---|" * len(sizes)}
-{body}
+{markdown(head, rows)}
 
 {_verdict(lines, sizes)}
 """

@@ -10,7 +10,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from heatgraph.datasets.synthetic import make_heat_signals
-from heatgraph.experiments.base import COLOURS, MARKERS, Outcome, Settings, plain
+from heatgraph.experiments.base import COLOURS, MARKERS, Outcome, Settings, markdown, plain
 from heatgraph.experiments.paper_settings import (
     ALPHAS,
     grid,
@@ -240,14 +240,11 @@ def _figure(table: pd.DataFrame) -> Figure:
 
 def _page(table: pd.DataFrame, settings: Settings) -> str:
     n_signals = QUICK_SIGNALS if settings.quick else N_SIGNALS
-    head = " | ".join(f"tau {tau:.3g}" for tau in TAUS)
     lines = []
     for (curve, measure), rows in table.groupby(["curve", "measure"], sort=False):
         name = {"f_measure": "F of the codes", "n_located": "sources located"}[str(measure)]
         pairs = zip(rows["mean"], rows["std"], strict=True)
-        values = " | ".join(f"{mean:.2f} ± {std:.2f}" for mean, std in pairs)
-        lines.append(f"| {curve} | {name} | {values} |")
-    body = "\n".join(lines)
+        lines.append([str(curve), name, *(f"{mean:.2f} ± {std:.2f}" for mean, std in pairs)])
     return f"""# {TITLE}
 
 ![Source recovery](figure5.png)
@@ -258,9 +255,7 @@ are found by a lasso on the dictionary of the learned graph at that tau. Oracle:
 alpha and beta of table 1, the alpha of the lasso the best by the truth at each tau. No truth: the
 graph of `LearnHeat()`, the alpha of the lasso the one that best predicts hidden entries.
 
-| graph | measure | {head} |
-|---|---|{"---|" * len(TAUS)}
-{body}
+{markdown(["graph", "measure", *(f"tau {tau:.3g}" for tau in TAUS)], lines)}
 
 {_verdict(table)}
 """

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from heatgraph.arrays import Array
 from heatgraph.datasets.synthetic import make_heat_signals
-from heatgraph.experiments.base import COLOURS, MARKERS, Outcome, Settings, plain
+from heatgraph.experiments.base import COLOURS, MARKERS, Outcome, Settings, markdown, plain
 from heatgraph.experiments.paper_settings import ALPHAS, BETAS, SMOOTH, n_instances, problem
 from heatgraph.experiments.sweep import sweep
 from heatgraph.experiments.synthetic_runs import (
@@ -125,10 +125,8 @@ def _figure(taus: Sequence[float], values: Array) -> Figure:
 
 
 def _page(taus: Sequence[float], means: Mapping[str, Array], n: int) -> str:
-    rows = "\n".join(
-        f"| {label} | {' | '.join(f'{value:.3f}' for value in means[key])} |"
-        for key, label in CURVES.items()
-    )
+    head = ["tau", *(f"{tau:g}" for tau in taus)]
+    rows = [[text, *(f"{value:.3f}" for value in means[key])] for key, text in CURVES.items()]
     first, last = means["between"][[0, -1]]
     gap = np.abs(means["heat"] - means["smooth"])
     return f"""# {TITLE}
@@ -141,9 +139,7 @@ the true scale.
 
 ![F and likeness over the diffusion time](long_times.png)
 
-| tau | {" | ".join(f"{tau:g}" for tau in taus)} |
-|---|{"---|" * len(taus)}
-{rows}
+{markdown(head, rows)}
 
 The claim {"holds" if _holds(means) else "does not hold"}: F of the one learned graph by the other
 goes from {first:.3f} at tau {taus[0]:g} to {last:.3f} at {taus[-1]:g}, the correlation of their

@@ -23,7 +23,7 @@ from heatgraph.datasets import (
 )
 from heatgraph.estimators import LearnHeat
 from heatgraph.estimators.hidden import fill_by_precision
-from heatgraph.experiments.base import COLOURS, MARKERS, Outcome, Settings, plain
+from heatgraph.experiments.base import COLOURS, MARKERS, Outcome, Settings, markdown, plain
 from heatgraph.experiments.prediction import Missed, digest, in_parts
 from heatgraph.experiments.sweep import sweep
 from heatgraph.graph import Graph
@@ -251,15 +251,11 @@ def _maps(graphs: dict[tuple[str, str], Graph]) -> Figure:
 
 
 def _page(table: pd.DataFrame, numbers: dict[str, Any], provenance: str) -> str:
-    lines = [
-        f"| | {' | '.join(METHODS)} |",
-        "|---|" + "---|" * len(METHODS),
-    ]
+    lines = []
     for treatment in numbers:
         rows = table[table["treatment"] == treatment].set_index("method").loc[list(METHODS)]
         pairs = zip(rows["rmse"], rows["rmse_error"], strict=True)
-        cells = [f"{rmse:.2f} ± {doubt:.2f}" for rmse, doubt in pairs]
-        lines.append(f"| {TREATMENTS[treatment]} | {' | '.join(cells)} |")
+        lines.append([TREATMENTS[treatment], *(f"{rmse:.2f} ± {sure:.2f}" for rmse, sure in pairs)])
     about = "\n".join(
         f"- {TREATMENTS[name]}: scales {', '.join(f'{tau:.2g}' for tau in found['scales'])}, "
         f"{found['sources_a_signal']:.1f} sources a signal, {found['n_edges']} edges of mean "
@@ -276,7 +272,7 @@ Each method learns from every sixth hour of three days in four; on every fourth 
 the stations is hidden at a time and filled in from the others. Errors in kelvin, with their
 standard error over the days.
 
-{chr(10).join(lines)}
+{markdown(["", *METHODS], lines)}
 
 ![Errors](errors.png)
 

@@ -16,6 +16,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
 
 from heatgraph.arrays import Array
+from heatgraph.experiments.base import markdown
 from heatgraph.metrics import EdgeScores
 from heatgraph.plotting.style import INK
 
@@ -203,8 +204,7 @@ def _judged(line: Line, score: str) -> str:
 
 def markdown_table(lines: Sequence[Line]) -> str:
     """The same in Markdown: mean ± deviation, and the paper's figure in parentheses."""
-    head = ["graph", "method", "protocol", "graphs", *TITLES]
-    rows = [head, ["---"] * len(head)]
+    rows = []
     for line in lines:
         cells = [NAMES[line.graph], line.method, line.protocol, str(len(line.scores))]
         for score in SCORES:
@@ -213,4 +213,4 @@ def markdown_table(lines: Sequence[Line]) -> str:
                 text += f" {MARKS[line.verdict(score)]} ({getattr(line.paper, score):.3f})"
             cells.append(text)
         rows.append(cells)
-    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+    return markdown(["graph", "method", "protocol", "graphs", *TITLES], rows)

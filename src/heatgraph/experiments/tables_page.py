@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from heatgraph.arrays import Array
-from heatgraph.experiments.base import Settings
+from heatgraph.experiments.base import Settings, markdown
 from heatgraph.experiments.paper_settings import TABLES, grid, problem
 from heatgraph.experiments.synthetic_runs import MODELS
 from heatgraph.experiments.table_rows import (
@@ -33,17 +33,15 @@ NOISES = {
 
 
 def _other_markdown(others: Sequence[Mapping[str, Any]]) -> str:
-    rows = ["| reading | graph | density | dB | method | protocol | F-measure | paper | graphs |"]
-    rows.append("|---" * 9 + "|")
+    head = "reading", "graph", "density", "dB", "method", "protocol", "F-measure", "paper", "graphs"
+    rows = []
     for x in others:
         db = "" if x["signal_to_noise_db"] is None else f"{x['signal_to_noise_db']:.1f}"
-        spread = f" ± {x['std']:.3f}" if x["instances"] > 1 else ""
-        rows.append(
-            f"| {x['reading']} | {NAMES[x['graph']]} | {x['density']:.2f} | {db} | {x['method']} | "
-            f"{x['protocol']} | {x['f_measure']:.3f}{spread} | {x['paper']:.3f} | "
-            f"{x['instances']} |"
-        )
-    return "\n".join(rows)
+        f = f"{x['f_measure']:.3f}" + (f" ± {x['std']:.3f}" if x["instances"] > 1 else "")
+        numbers = f, f"{x['paper']:.3f}", str(x["instances"])
+        where = x["reading"], NAMES[x["graph"]], f"{x['density']:.2f}", db
+        rows.append([*where, x["method"], x["protocol"], *numbers])
+    return markdown(head, rows)
 
 
 def page_of(

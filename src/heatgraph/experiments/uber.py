@@ -10,7 +10,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from heatgraph.experiments.base import COLOURS, MARKERS, Outcome, Settings, plain
+from heatgraph.experiments.base import COLOURS, MARKERS, Outcome, Settings, markdown, plain
 from heatgraph.experiments.prediction import digest
 from heatgraph.experiments.sweep import sweep
 from heatgraph.experiments.uber_fits import GROUPS, SCALES, SLOTS, learn_slot, load, shares
@@ -288,21 +288,15 @@ def _figure_shares(table: pd.DataFrame) -> Figure:
 def _page(
     table: pd.DataFrame, verdicts: pd.DataFrame, numbers: dict[str, Any], said: dict[str, str]
 ) -> str:
-    lines = [
-        "| data | reading of the paper | share there | largest elsewhere | random hours | p "
-        "| leads | holds |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
+    head = "data", "reading of the paper", "share there", "largest elsewhere", "random hours", "p"
+    lines = []
     for row in verdicts.to_dict("records"):
         shown = ", ".join(f"{share:.3f}" for share in row["share"])
-        led = bool(row["leads_other_slots"])
+        led, largest = bool(row["leads_other_slots"]), f"{row['largest_elsewhere']:.3f}"
         p = ", ".join(f"{value:.3f}" for value in row["p"]) if led else ""
         random = f"{row['null_mean']:.3f}" if led else ""
-        lines.append(
-            f"| {_name(row)} | {row['claim']} | {shown} | "
-            f"{row['largest_elsewhere']:.3f} | {random} | {p} | "
-            f"{_yes(row['leads_other_slots'])} | {_yes(row['holds'])} |"
-        )
+        ends = ["yes" if value else "no" for value in (led, row["holds"])]
+        lines.append([_name(row), row["claim"], shown, largest, random, p, *ends])
     ended = numbers["not_converged"]
     return f"""# {TITLE}
 
@@ -327,7 +321,7 @@ drawn at random, learned in the same way (bars: 5 to 95 % of them). Random hours
 slots of readings that pass the first test. "Levelled" divides the pickups of each zone by their
 mean.
 
-{chr(10).join(lines)}
+{markdown([*head, "leads", "holds"], lines)}
 
 {_summary(verdicts)}
 
@@ -337,14 +331,10 @@ mean.
 
 def _fits(table: pd.DataFrame) -> str:
     """How each fit that is shown ended, and with what."""
-    lines = ["| data | slot | alpha | beta | edges | status |", "|---|---|---|---|---|---|"]
-    fits = table.drop_duplicates(["source", "reading", "slot"])
-    lines += [
-        f"| {_name(row)} | {row['slot']} | {row['alpha']:g} | {row['beta']:g} | {row['n_edges']} | "
-        f"{row['status']} |"
-        for row in fits.to_dict("records")
-    ]
-    return "\n".join(lines)
+    fits = table.drop_duplicates(["source", "reading", "slot"]).to_dict("records")
+    columns = "slot", "alpha", "beta", "n_edges", "status"
+    rows = [[_name(row), *(f"{row[column]}" for column in columns)] for row in fits]
+    return markdown(["data", "slot", "alpha", "beta", "edges", "status"], rows)
 
 
 def _summary(verdicts: pd.DataFrame) -> str:
@@ -361,7 +351,3 @@ def _summary(verdicts: pd.DataFrame) -> str:
 def _name(row: Mapping[Any, Any]) -> str:
     name = {"uber": "Uber", "yellow": "yellow cabs"}[str(row["source"])]
     return f"{name}, {row['reading']}"
-
-
-def _yes(value: object) -> str:
-    return "yes" if value else "no"
