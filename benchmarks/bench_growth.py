@@ -29,6 +29,7 @@ GRID = {
     "S": (1, 2, 3, 4),
     "E": (200, 800, 2400, 4950),
 }
+TITLES = {"N": "nodes", "M": "signals", "S": "scales", "E": "candidate edges"}
 STEPS = 4
 
 
@@ -64,24 +65,35 @@ def step_cost(N: int, M: int, S: int, E: int) -> Cost:
     return Cost(float(np.median(np.diff(marks)[3:])), float(np.count_nonzero(fit.codes) / M))
 
 
+def print_table(title: str, points: list[tuple[int, Cost]]) -> None:
+    """In Markdown."""
+    rows = {
+        title: (f"{value:,d}" for value, _ in points),
+        "seconds": (f"{cost.seconds:.2g}" for _, cost in points),
+        "sources of a signal": (f"{cost.sources:.1f}" for _, cost in points),
+    }
+    lines = [f"| {name} | {' | '.join(cells)} |" for name, cells in rows.items()]
+    lines.insert(1, "|---" * (len(points) + 1) + "|")
+    print("\n".join(lines) + "\n", flush=True)
+
+
 def draw(path: str, found: dict[str, list[tuple[int, Cost]]]) -> None:
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot as plt
 
-    titles = {"N": "nodes", "M": "signals", "S": "scales", "E": "candidate edges"}
     figure, axes = plt.subplots(1, 4, figsize=(11, 2.9), layout="constrained", sharey=True)
     for ax, (letter, points) in zip(axes, found.items(), strict=True):
         x, y = [p for p, _ in points], [cost.seconds for _, cost in points]
         ax.loglog(x, y, "o-", color="#b3422f")
         slope = np.polyfit(np.log(x[-2:]), np.log(y[-2:]), 1)[0]
-        ax.set_title(f"{titles[letter]}: slope {slope:.1f}", fontsize=10)
-        ax.set_xlabel(f"{titles[letter]} ${letter}$")
+        ax.set_title(f"{TITLES[letter]}: slope {slope:.1f}", fontsize=10)
+        ax.set_xlabel(f"{TITLES[letter]} ${letter}$")
         ax.set_xticks(x, [f"{p:,d}" for p in x], minor=False)
         ax.set_xticks([], minor=True)
         ax.grid(alpha=0.3)
-    axes[0].set_ylabel("seconds a step, one core")
+    axes[0].set_ylabel("seconds of a step, one core")
     figure.savefig(path, dpi=120)
 
 
@@ -89,7 +101,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--draw", metavar="FILE")
     given = parser.parse_args()
-    print("Usual:", ", ".join(f"{k} = {v}" for k, v in USUAL.items()))
     found: dict[str, list[tuple[int, Cost]]] = {}
     with bounded_blas():
         step_cost(10, 20, 2, 45)  # loads what is needed
@@ -99,13 +110,8 @@ def main() -> None:
                 size = USUAL | {letter: value}
                 if letter == "N":
                     size["E"] = value * (value - 1) // 2
-                cost = step_cost(**size)
-                found[letter].append((value, cost))
-                print(
-                    f"   {letter} = {value:6d}: {cost.seconds:8.4f} s a step, "
-                    f"{cost.sources:.1f} sources a signal",
-                    flush=True,
-                )
+                found[letter].append((value, step_cost(**size)))
+            print_table(TITLES[letter], found[letter])
     if given.draw:
         draw(given.draw, found)
 

@@ -104,12 +104,15 @@ class Source:
     summaries: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
     benchmark: str | None = None
+    markdown: bool = False
 
 
-def benchmark(name: str, *modules: str, parts: tuple[str, ...] = ()) -> Source:
-    """A benchmark that prints its numbers, or some parts of it."""
+def benchmark(
+    name: str, *modules: str, parts: tuple[str, ...] = (), markdown: bool = False
+) -> Source:
+    """A benchmark that prints its numbers, or some parts of it; as Markdown, or as plain text."""
     module = f"benchmarks.{name}"
-    return Source((), (module, *modules), options=parts, benchmark=module)
+    return Source((), (module, *modules), (), parts, module, markdown)
 
 
 def _experiments(*names: str) -> tuple[str, ...]:
@@ -154,6 +157,31 @@ SOURCES = {
             "seconds": ("growth",),
         }.items()
     },
+    "baselines": benchmark(
+        "bench_baselines",
+        *PROBLEMS,
+        *SMOOTH,
+        *TEMPLATES,
+        "heatgraph.baselines.log_degree_solver",
+        markdown=True,
+    ),
+    "growth": benchmark(
+        "bench_growth",
+        *SOLVER,
+        "heatgraph.datasets.random_graphs",
+        "heatgraph.datasets.synthetic",
+        parts=("--draw", "docs/_static/growing.png"),
+        markdown=True,
+    ),
+    "distributed": benchmark(
+        "bench_distributed",
+        *SOLVER,
+        "heatgraph.distributed.chunked_signals",
+        "heatgraph.distributed.codes",
+        "heatgraph.distributed.parquet",
+        "heatgraph.distributed.signals",
+        "heatgraph.distributed.worker_tasks",
+    ),
     "gaps": benchmark(
         "bench_accuracy",
         *PROBLEMS,
@@ -204,7 +232,8 @@ def _printed(source: Source) -> dict[str, Any]:
     )
     command = [sys.executable, "-m", source.benchmark, *source.options]
     done = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
-    page = f"```text\n{done.stdout.strip()}\n```\n"
+    text = done.stdout.strip()
+    page = f"{text}\n" if source.markdown else f"```text\n{text}\n```\n"
     return {**about, "numbers": {"printed": done.stdout.splitlines()}, "page": page}
 
 

@@ -169,9 +169,7 @@ def learn_templates(
     Segarra et al. have it (`learn_templates_within` has that bound).  From the same start the two
     forms find the edges about equally well; this one is the faster.  The trace fixed to N makes
     the plain l1 norm a constant, so that without reweighting (``n_reweights=0``) there is nothing
-    to minimise but the residual, whatever the penalty.  With it the start decides: from a point in
-    the middle of the feasible set, where a conic solver ends that minimises the plain norm, the
-    mean F of the constrained form on noisy Erdos-Renyi graphs was 0.82 instead of 0.87.
+    to minimise but the residual, whatever the penalty.
 
     Parameters
     ----------
