@@ -85,7 +85,7 @@ def row(name: str, ours: Callable[[], Answer], other: Callable[[], Answer]) -> N
     slow, (reached, violated) = best_time(other, 3)
     gap = (value - reached) / abs(reached)
     print(
-        f"| {name} | {1e3 * seconds:.2g} | {1e3 * slow:.2g} | {slow / seconds:.0f} | {gap:.0e} | "
+        f"| {name} | {1e3 * seconds:.3g} | {1e3 * slow:.3g} | {slow / seconds:.0f} | {gap:.0e} | "
         f"{violation:.0e} | {violated:.0e} |",
         flush=True,
     )
