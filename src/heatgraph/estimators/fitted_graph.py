@@ -6,7 +6,6 @@ import os
 import warnings
 from typing import Any
 
-import numpy as np
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
@@ -77,9 +76,7 @@ def store_graph(
     estimator: Any, candidates: CandidateEdges, w: Array, names: Names, n_edges: int | None
 ) -> None:
     """Set ``weights_``, ``graph_`` and ``laplacian_`` from weights of sum N/2."""
-    learned = np.flatnonzero(w)
-    edges = np.stack([candidates.i, candidates.j], axis=1)[learned]
-    estimator.weights_ = Graph(edges, w[learned], candidates.n_nodes, names)
+    estimator.weights_ = candidates.graph(w, names)
     cut = estimator.weights_.cut(weight=CUT)
     estimator.graph_ = cut if n_edges is None else cut.cut(n_edges=n_edges)
     # Past some thousand nodes an array of all pairs would be most of the memory.

@@ -474,9 +474,7 @@ class HeatCovariance(
         w = np.where(pairs.includes(still), 0.0, point.w)
         total = float(w.sum())
         w = w * (0.5 * pairs.n_nodes / total) if total > 0.0 else w
-        kept = np.flatnonzero(w > 0.0)
-        edges = np.stack([pairs.i, pairs.j], axis=1)[kept]
-        graph = Graph(edges.reshape(-1, 2), w[kept], pairs.n_nodes, names)
+        graph = pairs.graph(w, names)
         rule = CUT_RULE if self.cut == "auto" else self.cut
         self.cut_ = float("nan")
         if n_edges is not None:

@@ -110,7 +110,7 @@ class EdgeTester:
         """Without penalty and prior, as :func:`heatgraph.solvers.information.edge_tests`."""
         pairs = self.fitter.layout.candidates
         x = np.concatenate([self.x[kept], self.x[pairs.n_edges :]])
-        layout = EdgeLayout.of(_some_of(pairs, kept), self.fitter.layout.order)
+        layout = EdgeLayout.of(pairs.some(kept), self.fitter.layout.order)
         fitter = replace(self.fitter, layout=layout, rho=TEST_SHRINKAGE)
         fit = fitter.relaxed(self.signals, x)
         if fit.status is Status.INTERRUPTED:
@@ -122,7 +122,7 @@ class EdgeTester:
         )
         if free.size:
             tests = local_edge_tests(
-                _some_of(pairs, kept[free]),
+                pairs.some(kept[free]),
                 np.concatenate([fit.x[free], fit.x[kept.size :]]),
                 n_signals,
                 n_scales=fitter.n_scales,
@@ -132,10 +132,6 @@ class EdgeTester:
             )
             table.iloc[free] = tests.to_numpy()
         return table
-
-
-def _some_of(pairs: CandidateEdges, kept: NDArray[np.intp]) -> CandidateEdges:
-    return CandidateEdges(pairs.n_nodes, pairs.i[kept].copy(), pairs.j[kept].copy())
 
 
 class Source(Protocol):
@@ -534,11 +530,7 @@ def _on_a_part(
 def heat_of(model: Any, n_threads: int = 1) -> SparseHeat:
     """The operator of a fitted HeatCovariance, from its public attributes."""
     graph: Graph = model.weights_
-    pairs = CandidateEdges(
-        graph.n_nodes,
-        np.ascontiguousarray(graph.edges[:, 0]),
-        np.ascontiguousarray(graph.edges[:, 1]),
-    )
+    pairs = CandidateEdges.of(graph.n_nodes, graph.edges)
     spectrum = HeatSpectrum(
         model.source_variances_,
         model.scales_,

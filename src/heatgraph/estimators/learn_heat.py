@@ -393,9 +393,9 @@ class LearnHeat(HiddenScoreMixin, LocateMixin, ReportMixin, TransformerMixin, Ba
         solution, unit = fit.solution, given.unit
         store_graph(self, fit.objective.candidates, solution.w, given.names, None)
         self.cut_ = self._cut_at(p, solution.w)
-        pairs, learned = fit.objective.candidates, np.flatnonzero(solution.w)
-        edges = np.stack([pairs.i, pairs.j], axis=1)[learned]
-        kept = Graph(edges, steady[learned], pairs.n_nodes).weights >= self.cut_  # as in weights_
+        pairs = fit.objective.candidates
+        # In the order of weights_.
+        kept = pairs.graph(np.where(solution.w > 0.0, steady, 0.0)).weights >= self.cut_
         self.graph_ = Graph(
             self.weights_.edges[kept], self.weights_.weights[kept], pairs.n_nodes, given.names
         )

@@ -103,8 +103,7 @@ class LargeModel:
 
 def dictionary_on(graph: Graph, tau: Array, unit_atoms: bool, n_threads: int) -> SparseDictionary:
     """The atoms at scales ``tau`` on a graph."""
-    ends = graph.edges.astype(np.intp)
-    pairs = CandidateEdges(graph.n_nodes, ends[:, 0].copy(), ends[:, 1].copy())
+    pairs = CandidateEdges.of(graph.n_nodes, graph.edges)
     return SparseDictionary(pairs, np.asarray(graph.weights), tau, unit_atoms, n_threads)
 
 

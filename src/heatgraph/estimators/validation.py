@@ -340,7 +340,7 @@ def _from_pairs(pairs: Ints, n: int) -> CandidateEdges:
     pairs = np.unique(pairs[pairs[:, 0] != pairs[:, 1]], axis=0)
     if not len(pairs):
         raise ParameterError("candidates", ": no pair of two different nodes is left to learn on.")
-    return CandidateEdges(n, np.ascontiguousarray(pairs[:, 0]), np.ascontiguousarray(pairs[:, 1]))
+    return CandidateEdges.of(n, pairs)
 
 
 def warn_of_copies(estimator: Any, rows: Array, names: Names) -> None:

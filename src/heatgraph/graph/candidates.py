@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from heatgraph.arrays import Array, Ints, Mask
+from heatgraph.graph.graph import Graph
 
 AT_ONCE = 4096  # candidates whose rows are compared
 
@@ -33,6 +35,22 @@ class CandidateEdges:
         i, j = np.triu_indices(n_nodes, k=1)
         return cls(n_nodes, i, j)
 
+    @classmethod
+    def of(cls, n_nodes: int, pairs: Ints) -> CandidateEdges:
+        """The pairs given, (E, 2)."""
+        i, j = np.array(pairs.T, dtype=np.intp, order="C")
+        return cls(n_nodes, i, j)
+
+    def some(self, which: Ints | Mask) -> CandidateEdges:
+        """Some of the pairs."""
+        return CandidateEdges(self.n_nodes, self.i[which], self.j[which])
+
+    def graph(self, w: Array, names: Iterable[Hashable] | None = None) -> Graph:
+        """The graph of the pairs whose weight is positive."""
+        kept = np.flatnonzero(w > 0.0)
+        pairs = np.column_stack([self.i[kept], self.j[kept]])
+        return Graph(pairs, w[kept], self.n_nodes, names)
+
     def includes(self, nodes: Ints) -> Mask:
         """Which pairs one of some nodes is part of, (E,)."""
         found: Mask = np.isin(self.i, nodes) | np.isin(self.j, nodes)
@@ -40,8 +58,7 @@ class CandidateEdges:
 
     def without(self, nodes: Ints) -> CandidateEdges:
         """The pairs that none of some nodes is part of."""
-        kept = ~self.includes(nodes)
-        return CandidateEdges(self.n_nodes, self.i[kept], self.j[kept])
+        return self.some(~self.includes(nodes))
 
     @property
     def n_edges(self) -> int:

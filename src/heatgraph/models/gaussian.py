@@ -249,7 +249,7 @@ class GaussianPoint:
             return InformationProducts(self, some)
         candidates = self.problem.candidates
         edges, others = np.split(some, [np.searchsorted(some, candidates.n_edges)])
-        pairs = CandidateEdges(candidates.n_nodes, candidates.i[edges], candidates.j[edges])
+        pairs = candidates.some(edges)
         keep = np.append(np.arange(edges.size), others - candidates.n_edges + edges.size)
         F = self.information_matrix(pairs, pairs)
         return F if keep.size == len(F) else F[np.ix_(keep, keep)]

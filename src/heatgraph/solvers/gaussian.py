@@ -147,10 +147,7 @@ class GaussianFitter:
         leave them by itself.
         """
         keep = np.flatnonzero(sparse.point.w > 0.0)
-        some = CandidateEdges(
-            self.candidates.n_nodes, self.candidates.i[keep], self.candidates.j[keep]
-        )
-        fitter = replace(self, candidates=some)
+        fitter = replace(self, candidates=self.candidates.some(keep))
         x = np.concatenate([sparse.x[keep], sparse.x[self.candidates.n_edges :]])
         starts = [x, _with_noise(x, np.log(RESTART_NOISE * mean_variance(S)))]
         if self.n_scales > 1:

@@ -29,15 +29,11 @@ def edge_tests(
     log-likelihood.  One-sided, ``p = P(N(0, 1) > z)``.  Edges that make two nodes nearly one get
     the root of the likelihood ratio for ``z``.
     """
-    pairs = CandidateEdges(
-        graph.n_nodes,
-        np.ascontiguousarray(graph.edges[:, 0]),
-        np.ascontiguousarray(graph.edges[:, 1]),
-    )
+    pairs = CandidateEdges.of(graph.n_nodes, graph.edges)
     on_graph = replace(fitter, candidates=pairs, report=None)
     start = on_graph.likeliest(S, on_graph.start(S, n_signals))
     point = on_graph.relaxed(S, start).point if pairs.n_edges else start.point
-    kept = CandidateEdges(graph.n_nodes, point.problem.candidates.i, point.problem.candidates.j)
+    kept = point.problem.candidates
     free = _free(point, S)
     own = 0.5 * n_signals * point.information_matrix(kept, kept)
     inverse: Array = np.linalg.pinv(own[np.ix_(free, free)], hermitian=True).astype(np.float64)
@@ -72,9 +68,7 @@ def _root_of_ratio(
     without = replace(
         fitter,
         tol=max(fitter.tol, RATIO_TOL / (n_signals * pairs.n_nodes)),
-        candidates=CandidateEdges(
-            pairs.n_nodes, np.delete(pairs.i, edge), np.delete(pairs.j, edge)
-        ),
+        candidates=pairs.some(np.arange(pairs.n_edges) != edge),
     )
     fit = without.likeliest(point.problem.S, np.delete(point.x, edge))
     return float(np.sqrt(max(n_signals * (fit.point.value - point.value), 0.0)))
@@ -113,9 +107,7 @@ def _score(
     inverse: Array,
 ) -> tuple[Array, Array]:
     """The slope of the log-likelihood in each pair, and its standard deviation."""
-    pairs = CandidateEdges(
-        kept.n_nodes, np.ascontiguousarray(asked[:, 0]), np.ascontiguousarray(asked[:, 1])
-    )
+    pairs = CandidateEdges.of(kept.n_nodes, asked)
     x = np.concatenate([np.zeros(pairs.n_edges), point.x[kept.n_edges :]])
     # The gradient in pairs that have no weight does not depend on which are candidates: the point
     # is the same, so its eigenvectors are borrowed.
