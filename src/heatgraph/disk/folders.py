@@ -12,8 +12,6 @@ from pathlib import Path
 from heatgraph.disk.locks import is_at, take
 from heatgraph.disk.replacing import short_name, sync_directory
 
-__all__ = ["write_folder"]
-
 # In the workshop: what is being written, and what it replaces where the two cannot change places.
 NEW, OLD = "new", "old"
 

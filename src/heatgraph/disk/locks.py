@@ -9,8 +9,6 @@ from pathlib import Path
 if sys.platform != "win32":
     import fcntl
 
-__all__ = ["is_at", "take"]
-
 
 def take(descriptor: int) -> bool:
     """Lock an open file or folder; False where the system or the file system has no locks.

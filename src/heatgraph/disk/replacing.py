@@ -12,8 +12,6 @@ from typing import IO, Any, Literal
 
 from heatgraph.disk.locks import is_at, take
 
-__all__ = ["remove_abandoned", "short_name", "sync_directory", "write_atomically"]
-
 # Where a link to a pipe or to a redirected file belongs to the system, such as /dev/stdout.
 SYSTEM_LINKS = ("/dev", "/proc")
 

@@ -11,10 +11,10 @@ from typing import Any, Protocol
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from rich.console import Console
 from sklearn.exceptions import ConvergenceWarning
 
+from heatgraph.arrays import Array, Ints
 from heatgraph.distributed.chunked_signals import ChunkedSource
 from heatgraph.estimators.checkpoint import fingerprint, kept_in
 from heatgraph.estimators.fitted_graph import check_n_edges, store_graph, warn_of_status
@@ -58,19 +58,6 @@ from heatgraph.solvers.local_information import local_edge_tests
 from heatgraph.solvers.result import Monitor, Status
 from heatgraph.solvers.threads import bounded_blas
 
-__all__ = [
-    "LARGE",
-    "fit_large",
-    "fit_large_chunks",
-    "heat_of",
-    "is_large",
-    "memory_of",
-    "set_operators",
-    "significant",
-]
-
-Array = NDArray[np.float64]
-
 LARGE = 400  # nodes from which on the sparse engine is faster than the dense one
 MOST_FOR_ALL = 30_000  # nodes of which all pairs are looked at: half a billion
 NEAREST = 25  # rows of each node that are candidates
@@ -106,7 +93,7 @@ class EdgeTester:
     signals: SignalBlocks
     x: Array
 
-    def __call__(self, kept: NDArray[np.intp], n_signals: float) -> pd.DataFrame:
+    def __call__(self, kept: Ints, n_signals: float) -> pd.DataFrame:
         """Without penalty and prior, as :func:`heatgraph.solvers.information.edge_tests`."""
         pairs = self.fitter.layout.candidates
         x = np.concatenate([self.x[kept], self.x[pairs.n_edges :]])
@@ -349,7 +336,7 @@ def _store_edges(model: Any, outcome: LargeOutcome, names: Names) -> None:
     model.graph_ = Graph(edges.reshape(-1, 2), w[kept], N, names, confidence)
 
 
-def significant(p: Array, n_tests: int) -> NDArray[np.intp]:
+def significant(p: Array, n_tests: int) -> Ints:
     """Which p-values are at most ``LEVEL`` after Holm's correction for so many tests."""
     order = np.argsort(p, kind="stable")
     allowed = LEVEL / (n_tests - np.arange(p.size))

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from scipy.optimize import minimize
 
+from heatgraph.arrays import Array, Ints, Mask
 from heatgraph.graph.candidates import CandidateEdges
 from heatgraph.kernels.probing import Probes
 from heatgraph.kernels.series import (
@@ -38,17 +39,6 @@ from heatgraph.kernels.sparse_laplacian import (
 )
 from heatgraph.kernels.spectral import HeatKernel, Kernel, Power
 from heatgraph.models.gaussian import HEAT, HeatSpectrum, LogPenalty
-
-__all__ = [
-    "BlockSignals",
-    "LargeGaussianHeat",
-    "LargePoint",
-    "SignalBlocks",
-    "StartPrior",
-    "fit_spectrum",
-]
-
-Array = NDArray[np.float64]
 
 SERIES_TOL = 1e-6  # relative error of the series of log f, 1 / f and their divided differences
 INFORMATION_TOL = 1e-5  # of the largest factor of the information: left out
@@ -116,7 +106,7 @@ class BlockSignals:
     def ordered(
         cls,
         X: Array,
-        order: NDArray[np.intp],
+        order: Ints,
         n_threads: int = 1,
         dtype: DTypeLike = np.float64,
     ) -> BlockSignals:
@@ -362,15 +352,15 @@ class _ProbedRows:
     rows: NDArray[np.floating[Any]]
     first: int
     probes: Probes
-    place: NDArray[np.intp]
+    place: Ints
 
-    def holds(self, of: NDArray[np.intp]) -> NDArray[np.bool_]:
+    def holds(self, of: Ints) -> Mask:
         """Whether the columns of these nodes are among them."""
         block = self.probes.colours[of] // self.rows.shape[3] - self.first
-        held: NDArray[np.bool_] = (block >= 0) & (block < len(self.rows))
+        held: Mask = (block >= 0) & (block < len(self.rows))
         return held
 
-    def entries(self, at: NDArray[np.intp], of: NDArray[np.intp]) -> Array:
+    def entries(self, at: Ints, of: Ints) -> Array:
         """``K_r[at, of]``, (R, n)."""
         colours, W = self.probes.colours[of], self.rows.shape[3]
         found = self.rows[colours // W - self.first, self.place[at], :, colours % W]

@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from heatgraph.arrays import Array, Ints
 from heatgraph.graph.candidates import CandidateEdges
 from heatgraph.kernels.sparse_laplacian import EdgeLayout
 from heatgraph.models.gaussian_large import LargePoint, SignalBlocks
@@ -24,10 +24,6 @@ from heatgraph.solvers.gaussian_large import (
     LargeResult,
 )
 from heatgraph.solvers.result import Status
-
-__all__ = ["Generated", "generate_edges"]
-
-Array = NDArray[np.float64]
 
 ROUNDS = 5  # of further candidates, at the most
 PER_NODE = 5  # pairs of a node that become candidates at once: more would flood hubs
@@ -71,7 +67,7 @@ def _left(result: LargeResult) -> Violations:
     return violations(point, EDGE_PENALTY, FLAT * typical)
 
 
-def _with(pairs: CandidateEdges, more: Violations) -> tuple[CandidateEdges, NDArray[np.intp]]:
+def _with(pairs: CandidateEdges, more: Violations) -> tuple[CandidateEdges, Ints]:
     """All of them in order, and the places of the former ones."""
     N = pairs.n_nodes
     before = pairs.i * N + pairs.j
@@ -80,7 +76,7 @@ def _with(pairs: CandidateEdges, more: Violations) -> tuple[CandidateEdges, NDAr
     return CandidateEdges(N, i, j), np.searchsorted(keys, before)
 
 
-def _extended(x: Array, place: NDArray[np.intp], n_edges: int) -> Array:
+def _extended(x: Array, place: Ints, n_edges: int) -> Array:
     """A point on more candidates, with weight zero on those that are new."""
     wider = np.zeros(n_edges + x.size - place.size)
     wider[place] = x[: place.size]

@@ -21,9 +21,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import Bounds, minimize
 
+from heatgraph.arrays import Array
 from heatgraph.kernels.probing import Probes, probing_vectors
 from heatgraph.kernels.sparse_laplacian import EdgeLayout
 from heatgraph.kernels.spectral import Kernel
@@ -37,9 +37,6 @@ from heatgraph.models.gaussian_large import (
 )
 from heatgraph.solvers.result import Progress, Status
 
-__all__ = ["PRECISION", "Identified", "LargeFit", "LargeFitter", "LargeResult", "Report"]
-
-Array = NDArray[np.float64]
 Report = Callable[[Progress], None]
 
 PRIOR_SPREAD = 0.5  # of the typical weight of the start

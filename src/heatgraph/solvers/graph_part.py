@@ -6,15 +6,10 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import coo_array
 
+from heatgraph.arrays import Array, Ints
 from heatgraph.graph import CandidateEdges
-
-__all__ = ["GraphPart", "compact_part"]
-
-Array = NDArray[np.float64]
-Ints = NDArray[np.intp]
 
 
 @dataclass(frozen=True, eq=False)

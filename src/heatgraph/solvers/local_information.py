@@ -16,19 +16,14 @@ from functools import cached_property
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from scipy.sparse import coo_array, csr_array
 from scipy.stats import norm
 
+from heatgraph.arrays import Array, Ints
 from heatgraph.graph.candidates import CandidateEdges
 from heatgraph.kernels.spectral import Kernel
 from heatgraph.models.gaussian import HEAT, GaussianHeat, GaussianPoint
-
-__all__ = ["edge_numbers", "local_edge_tests"]
-
-Array = NDArray[np.float64]
-Ints = NDArray[np.intp]
 
 HOPS = 3  # edges between a group and the last nodes that its information is computed on
 MOST_NODES = 250  # that one group is computed on: around hubs fewer edges away
