@@ -123,7 +123,6 @@ class Checkpoint:
                 f"LearnHeat: the checkpoint {self.path} could not be written "
                 f"({error.strerror or error}); the fit goes on, and what the file held before is "
                 "still there.",
-                UserWarning,
                 stacklevel=2,
             )
 

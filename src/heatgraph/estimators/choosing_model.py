@@ -171,7 +171,6 @@ def estimator_of(model: str, X: Any, parameters: dict[str, Any]) -> Any:
             warnings.warn(
                 "LearnHeat learns no level of the nodes from a Dask collection: "
                 "fit_intercept=False was used; subtract the mean of each node if they have one.",
-                UserWarning,
                 stacklevel=4,
             )
         level &= solver == "dense" or (solver == "auto" and N < MANY_NODES)
@@ -265,7 +264,7 @@ def _first_signals(X: Any) -> Array:
 
 
 def _say(text: str) -> None:
-    warnings.warn(f"heatgraph.learn: {text}", UserWarning, stacklevel=5)
+    warnings.warn(f"heatgraph.learn: {text}", stacklevel=5)
 
 
 @dataclass(frozen=True, eq=False)

@@ -72,7 +72,6 @@ def warn_of_fit(estimator: Any, p: HeatParameters, fit: Fit, names: Names) -> No
         warnings.warn(
             "LearnHeat: alpha = 0 puts no price on sources, so that any graph fits any signals; "
             'pass alpha > 0, or "auto".',
-            UserWarning,
             stacklevel=3,
         )
     elif fit.choice is not None and not fit.choice.predicts:
@@ -80,7 +79,6 @@ def warn_of_fit(estimator: Any, p: HeatParameters, fit: Fit, names: Names) -> No
         warnings.warn(
             f"LearnHeat: no parameters predict hidden entries better than {nothing} does, so these "
             "signals show no diffusion on a graph; do not trust graph_.",
-            UserWarning,
             stacklevel=3,
         )
     if fit.choice is not None and fit.choice.predicts:
@@ -89,7 +87,6 @@ def warn_of_fit(estimator: Any, p: HeatParameters, fit: Fit, names: Names) -> No
             warnings.warn(
                 f"LearnHeat: chosen at the end of what is tried: {', '.join(far)}.  What lies "
                 "beyond may predict better; pass a number, or other scales.",
-                UserWarning,
                 stacklevel=3,
             )
     if isinstance(p.signals, Signals):
@@ -103,7 +100,6 @@ def warn_of_fit(estimator: Any, p: HeatParameters, fit: Fit, names: Names) -> No
         warnings.warn(
             f"LearnHeat: never observed, so that nothing is known of their edges: {listed}. "
             "The graph keeps these nodes.",
-            UserWarning,
             stacklevel=3,
         )
     if p.learn_scales and estimator.atoms == "raw" and estimator.scales_.min() < COLLAPSED:
@@ -111,7 +107,6 @@ def warn_of_fit(estimator: Any, p: HeatParameters, fit: Fit, names: Names) -> No
             "LearnHeat: a scale fell to zero, where an atom is a single node and explains any "
             'signal without a graph.  The penalty of atoms="raw" favours that; use '
             'atoms="unit", or hold the scales with learn_scales=False and scales=....',
-            UserWarning,
             stacklevel=3,
         )
 
@@ -132,7 +127,6 @@ def _warn_of_level(signals: Signals, fit: Fit) -> None:
             "in common.  Pass fit_intercept=True, which learns the level of each node along with "
             "the graph, or subtract the mean of each node; where the level changes from signal to "
             "signal, subtract the mean of each signal too.",
-            UserWarning,
             stacklevel=4,
         )
 

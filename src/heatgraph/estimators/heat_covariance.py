@@ -519,7 +519,6 @@ class HeatCovariance(
                 warnings.warn(
                     f"HeatCovariance: {what}, so that nothing is known of their edges: {listed}. "
                     "The graph keeps these nodes, without edges.",
-                    UserWarning,
                     stacklevel=3,
                 )
         return silent, still
@@ -530,7 +529,6 @@ class HeatCovariance(
                 f"HeatCovariance: n_scales={self.scales_.size}, but scales of the fit are equal: "
                 "these signals do not tell them apart. Give more signals or fewer candidates, or "
                 "lower n_scales.",
-                UserWarning,
                 stacklevel=3,
             )
 
@@ -539,7 +537,6 @@ class HeatCovariance(
             warnings.warn(
                 "HeatCovariance: no edge stands out from the noise, so that these signals show no "
                 "graph; give more signals, or lower penalty.",
-                UserWarning,
                 stacklevel=3,
             )
 

@@ -152,7 +152,6 @@ def warn_of_guesses(model: Any, X: Array) -> None:
             f"{type(model).__name__}: {GUESSED}: the fit had no value of these nodes, so that "
             f"neither their level nor their edges are known: {listed}.  Drop their columns, or fit "
             "signals in which they were observed.",
-            UserWarning,
             stacklevel=3,
         )
 

@@ -90,7 +90,6 @@ def fit_large(model: Any, given: Intake, groups: Any, monitor: Monitor | None) -
         warnings.warn(
             "LearnHeat: no parameters predict hidden entries better than zero does, so these "
             "signals show no diffusion on a graph; do not trust graph_.",
-            UserWarning,
             stacklevel=3,
         )
 

@@ -449,7 +449,6 @@ class LearnHeat(HiddenScoreMixin, LocateMixin, ReportMixin, TransformerMixin, Ba
             warnings.warn(
                 f"LearnHeat: stopped after {len(weights)} of {n} resamples: the confidence of the "
                 f"edges {left}.",
-                UserWarning,
                 stacklevel=3,
             )
         if not weights:
@@ -558,7 +557,6 @@ class LearnHeat(HiddenScoreMixin, LocateMixin, ReportMixin, TransformerMixin, Ba
             warnings.warn(
                 "LearnHeat: nothing was observed of these signals of X, so that they stay missing: "
                 f"{', '.join(map(str, listed.tolist()))}.",
-                UserWarning,
                 stacklevel=2,
             )
         return as_given(filled, X)
@@ -587,7 +585,6 @@ class LearnHeat(HiddenScoreMixin, LocateMixin, ReportMixin, TransformerMixin, Ba
             nothing = "location_" if self.fit_intercept else "zero"
             warnings.warn(
                 f"LearnHeat: the model predicts these signals no better than {nothing} does.",
-                UserWarning,
                 stacklevel=2,
             )
         return share

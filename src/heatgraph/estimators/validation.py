@@ -373,6 +373,5 @@ def _tell_copies(estimator: Any, copies: list[list[Any]]) -> None:
             f"{type(estimator).__name__}: these nodes have the same signals, value for value: "
             f"{', '.join(map(str, copies[:5]))}{more}.  The edges between them and to others "
             "cannot be told apart; keep one node of each.",
-            UserWarning,
             stacklevel=5,
         )
