@@ -52,10 +52,23 @@ class HeatSpectrum:
     sigma2: float
     power: Power = HEAT
 
+    @classmethod
+    def of(cls, y: Array, kernel: Kernel) -> HeatSpectrum:
+        """From the end ``[log v, log r, log sigma2]`` (2 S,) of a point."""
+        n = y.size // 2
+        tau = np.append(np.exp(y[n:-1]), 1.0)
+        return cls(np.exp(y[:n]), tau, float(np.exp(y[-1])), Power(kernel))
+
     def values(self, lam: Array) -> Array:
         """``f`` at eigenvalues of the Laplacian, (N,)."""
         f: Array = self.v @ self.power.values(lam, self.tau) + self.sigma2
         return f
+
+    def slopes(self, lam: Array) -> Array:
+        """Slopes of ``f`` there in ``log v``, ``log r`` and ``log sigma2``, (2 S, N)."""
+        heat = self.v[:, None] * self.power.values(lam, self.tau)
+        in_scale = self.v[:, None] * self.power.slopes_in_log_tau(lam, self.tau)
+        return np.vstack([heat, in_scale[:-1], np.full((1, lam.size), self.sigma2)])
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,13 +124,6 @@ class GaussianHeat:
         upper[self.n_edges + self.n_scales : -1] = 0.0
         return lower, upper
 
-    def split(self, x: Array) -> tuple[Array, HeatSpectrum]:
-        """The weights and the spectrum of a point."""
-        E, n = self.n_edges, self.n_scales
-        tau = np.append(np.exp(x[E + n : -1]), 1.0)
-        v, sigma2 = np.exp(x[E : E + n]), float(np.exp(x[-1]))
-        return x[:E], HeatSpectrum(v, tau, sigma2, Power(self.kernel))
-
     def at(self, x: Array) -> GaussianPoint:
         """Everything that is needed at a point, computed when it is asked for."""
         return GaussianPoint(self, x)
@@ -132,7 +138,7 @@ class GaussianPoint:
 
     @cached_property
     def spectrum(self) -> HeatSpectrum:
-        return self.problem.split(self.x)[1]
+        return HeatSpectrum.of(self.x[self.problem.n_edges :], self.problem.kernel)
 
     @property
     def w(self) -> Array:
@@ -196,12 +202,7 @@ class GaussianPoint:
 
     @cached_property
     def spectral_slopes(self) -> Array:
-        """Slopes of ``f(lam)`` in ``log v``, ``log r`` and ``log sigma2``, (2 S, N)."""
-        v, tau, sigma2 = self.spectrum.v, self.spectrum.tau, self.spectrum.sigma2
-        power = self.spectrum.power
-        heat = v[:, None] * power.values(self.lam, tau)
-        in_scale = v[:, None] * power.slopes_in_log_tau(self.lam, tau)
-        return np.vstack([heat, in_scale[:-1], np.full((1, self.lam.size), sigma2)])
+        return self.spectrum.slopes(self.lam)
 
     @cached_property
     def inverse_products(self) -> Array:

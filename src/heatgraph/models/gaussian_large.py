@@ -37,7 +37,7 @@ from heatgraph.kernels.sparse_laplacian import (
     block_width,
     to_blocks,
 )
-from heatgraph.kernels.spectral import HeatKernel, Kernel, Power
+from heatgraph.kernels.spectral import HeatKernel, Kernel
 from heatgraph.models.gaussian import HEAT, HeatSpectrum, LogPenalty
 
 SERIES_TOL = 1e-6  # relative error of the series of log f, 1 / f and their divided differences
@@ -145,10 +145,6 @@ class LargeGaussianHeat:
     def n_edges(self) -> int:
         return self.candidates.n_edges
 
-    @property
-    def n_parameters(self) -> int:
-        return self.n_edges + 2 * self.n_scales
-
     @cached_property
     def probe_blocks(self) -> NDArray[np.floating[Any]]:
         colours, W = self.probes.colours, block_width(self.dtype)
@@ -160,13 +156,6 @@ class LargeGaussianHeat:
     @property
     def noise_floor(self) -> float:
         return NOISE_FLOOR * self.signals.mean_variance
-
-    def split(self, x: Array) -> tuple[Array, HeatSpectrum]:
-        """The weights and the spectrum of a point."""
-        E, n = self.n_edges, self.n_scales
-        tau = np.append(np.exp(x[E + n : -1]), 1.0)
-        v, sigma2 = np.exp(x[E : E + n]), float(np.exp(x[-1]))
-        return x[:E], HeatSpectrum(v, tau, sigma2, Power(self.kernel))
 
     def at(self, x: Array) -> LargePoint:
         return LargePoint(self, x)
@@ -199,7 +188,7 @@ class LargePoint:
 
     @cached_property
     def spectrum(self) -> HeatSpectrum:
-        return self.problem.split(self.x)[1]
+        return HeatSpectrum.of(self.x[self.problem.n_edges :], self.problem.kernel)
 
     @cached_property
     def L(self) -> SparseLaplacian:
@@ -272,7 +261,7 @@ class LargePoint:
     def gradient(self) -> Array:
         of_probes, of_signals, slope = self._moments
         trace, form = self.shares
-        df = self._spectral_slopes
+        df = self.spectrum.slopes(self.lam)
         in_traces = interpolate((df / self.f - trace * df / self.f**2).T)
         in_forms = interpolate((-form * df / self.f**2).T)
         for term in self.problem.penalties:
@@ -308,18 +297,9 @@ class LargePoint:
         of_probes, _, _ = self._moments
         signs = self.information_factors[1]
         in_w = signs @ np.square(self._factors_on_candidates())
-        others = of_probes @ interpolate(np.square(self._spectral_slopes / self.f).T)
+        others = of_probes @ interpolate(np.square(self.spectrum.slopes(self.lam) / self.f).T)
         diagonal: Array = np.maximum(np.concatenate([in_w, others]), LEAST_INFORMATION)
         return diagonal
-
-    @cached_property
-    def _spectral_slopes(self) -> Array:
-        """Slopes of ``f`` in ``log v``, ``log r`` and ``log sigma2`` at the nodes, (2 S, n)."""
-        v, tau, sigma2 = self.spectrum.v, self.spectrum.tau, self.spectrum.sigma2
-        power = self.spectrum.power
-        heat = v[:, None] * power.values(self.lam, tau)
-        in_scale = v[:, None] * power.slopes_in_log_tau(self.lam, tau)
-        return np.vstack([heat, in_scale[:-1], np.full((1, self.lam.size), sigma2)])
 
     def _factors_on_candidates(self) -> Array:
         """``K_r[i, i] + K_r[j, j] - 2 K_r[i, j]`` of ``K_r = q_r(L)`` on every candidate, (R, E).
@@ -375,7 +355,7 @@ def fit_spectrum(problem: LargeGaussianHeat, x: Array) -> tuple[Array, float]:
     eigenvalues, not the eigenvectors, so that the moments of one pass serve every stretch.  Without
     penalties.
     """
-    w, spectrum = problem.split(x)
+    w, spectrum = x[: problem.n_edges], HeatSpectrum.of(x[problem.n_edges :], problem.kernel)
     L = problem.layout.laplacian(w)
     lam = L.a * (1.0 + chebyshev_nodes(SPECTRUM_TERMS))
     of_probes, of_signals = problem.moments(L, SPECTRUM_TERMS)
