@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted
@@ -14,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from heatgraph.arrays import Array, Ints
 from heatgraph.estimators.hidden import as_given, warn_of_guesses
 from heatgraph.estimators.large_covariance import heat_of, significant
+from heatgraph.estimators.locating import SourcesMixin
 from heatgraph.estimators.validation import (
     check_choice,
     check_number,
@@ -33,7 +33,9 @@ LEAST_TESTED = 2.0  # signals: one says nothing of how signals vary
 TEST_SHRINKAGE = 1e-6  # keeps a moment of few signals invertible, far below any noise
 
 
-class GaussianModelMixin(TransformerMixin):  # which wraps the transform of this class only
+class GaussianModelMixin(
+    SourcesMixin, TransformerMixin
+):  # which wraps the transform of this class only
     """The methods of a fitted model: sources, missing entries, likelihood, tests of edges."""
 
     covariance_: Array
@@ -157,16 +159,11 @@ class GaussianModelMixin(TransformerMixin):  # which wraps the transform of this
         ``H`` is ``(n_signals, n_scales, n_nodes)``, or as :meth:`transform` gives it.
         """
         check_is_fitted(self)
-        S, N = self.scales_.size, self.n_features_in_
-        sources = np.asarray(H, dtype=np.float64)
-        if sources.shape[1:] not in ((S, N), (S * N,)):
-            raise ValueError(
-                f"H must be (n_signals, {S}, {N}) or (n_signals, {S * N}), got {sources.shape}."
-            )
+        sources = self._as_sources(H)
         if self.solver_ == "sparse":
-            return heat_of(self).diffused(sources.reshape(-1, S, N)) + self.location_
+            return heat_of(self).diffused(sources) + self.location_
         lam, U = self._modes()
-        spectral = sources.reshape(-1, S, N) @ U
+        spectral = sources @ U
         diffused = np.einsum("msk,sk->mk", spectral, self._decay(lam)) @ U.T
         return np.asarray(diffused + self.location_)
 
@@ -249,13 +246,6 @@ class GaussianModelMixin(TransformerMixin):  # which wraps the transform of this
         """``precision_``."""
         check_is_fitted(self)
         return self.precision_
-
-    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
-        """``"node@scale1"``, ...: the columns of :meth:`transform`."""
-        check_is_fitted(self)
-        names = self.weights_.names or tuple(f"x{k}" for k in range(self.n_features_in_))
-        scales = range(1, self.scales_.size + 1)
-        return np.array([f"{name}@scale{s}" for s in scales for name in names], dtype=object)
 
 
 def tests_of(

@@ -32,7 +32,6 @@ from heatgraph.estimators.gaussian_fitting import (
 from heatgraph.estimators.gaussian_model import GaussianModelMixin, significant_edges, tests_of
 from heatgraph.estimators.hidden import HiddenScoreMixin, counts_of
 from heatgraph.estimators.large_covariance import fit_large, fit_large_chunks, is_large
-from heatgraph.estimators.locating import LocateMixin
 from heatgraph.estimators.parameters import edge_count, n_threads
 from heatgraph.estimators.progress import Watch, watch_fit
 from heatgraph.estimators.time_series import with_epochs
@@ -68,9 +67,7 @@ CUT_RULE = "typical"  # that cut="auto" stands for
 SAME_SCALE = 1e-2  # relative: scales closer than this are one
 
 
-class HeatCovariance(
-    GaussianModelMixin, HiddenScoreMixin, LocateMixin, ReportMixin, EmpiricalCovariance
-):
+class HeatCovariance(GaussianModelMixin, HiddenScoreMixin, ReportMixin, EmpiricalCovariance):
     r"""Learn a covariance whose structure is heat on a graph, by maximum likelihood.
 
     Signals are ``x = u + sum_s exp(-tau_s L) h_s + eps`` with heat ``h_s ~ N(0, v_s I)`` that is
@@ -539,11 +536,6 @@ class HeatCovariance(
                 "graph; give more signals, or lower penalty.",
                 stacklevel=3,
             )
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        return tags
 
 
 def _strengths(name: str, value: Any, choices: tuple[float, ...]) -> tuple[float, ...]:

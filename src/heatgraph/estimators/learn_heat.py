@@ -10,7 +10,6 @@ from typing import Any, Self
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
@@ -26,7 +25,7 @@ from heatgraph.estimators.fitting import Fit, fit_heat, mean_around, refit_resam
 from heatgraph.estimators.hidden import HiddenScoreMixin, as_given, warn_of_guesses
 from heatgraph.estimators.input_signals import Intake, take_in
 from heatgraph.estimators.large import fit_large
-from heatgraph.estimators.locating import LocateMixin
+from heatgraph.estimators.locating import SourcesMixin
 from heatgraph.estimators.model import DenseModel, LargeModel, SourceCodes
 from heatgraph.estimators.parameters import (
     PENALTY_OF,
@@ -60,7 +59,7 @@ LONG = 10.0  # seconds that a fit may take without a word on it
 MERGED = 1e-2  # two scales this near, relatively, are one
 
 
-class LearnHeat(HiddenScoreMixin, LocateMixin, ReportMixin, TransformerMixin, BaseEstimator):
+class LearnHeat(HiddenScoreMixin, SourcesMixin, ReportMixin, TransformerMixin, BaseEstimator):
     r"""Learn the graph on which a few sources diffused into the signals.
 
     .. math::
@@ -524,16 +523,6 @@ class LearnHeat(HiddenScoreMixin, LocateMixin, ReportMixin, TransformerMixin, Ba
         diffused = self._model().synthesis(sources.transpose(1, 2, 0)).T
         return diffused + self.location_
 
-    def _as_sources(self, H: Any) -> Array:
-        """Sources in either layout as (n_signals, n_scales, n_nodes)."""
-        S, N = self.scales_.size, self.n_features_in_
-        sources = np.asarray(H, dtype=np.float64)
-        if sources.shape[1:] not in ((S, N), (S * N,)):
-            raise ValueError(
-                f"H must be (n_signals, {S}, {N}) or (n_signals, {S * N}), got {sources.shape}."
-            )
-        return sources.reshape(-1, S, N)
-
     def impute(self, X: Any) -> Any:
         """``X`` with its NaN replaced by what the sources of the observed entries diffuse into.
 
@@ -589,13 +578,6 @@ class LearnHeat(HiddenScoreMixin, LocateMixin, ReportMixin, TransformerMixin, Ba
             )
         return share
 
-    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
-        """``"node@scale1"``, ...: the columns of :meth:`transform`."""
-        check_is_fitted(self)
-        names = self.graph_.names or tuple(f"x{k}" for k in range(self.n_features_in_))
-        scales = range(1, self.scales_.size + 1)
-        return np.array([f"{name}@scale{s}" for s in scales for name in names], dtype=object)
-
     def _model(self) -> DenseModel | LargeModel:
         """What codes and diffuses further signals: by all pairs, or without."""
         penalty = PENALTY_OF[self.atoms] if self.penalty == "auto" else self.penalty
@@ -607,11 +589,6 @@ class LearnHeat(HiddenScoreMixin, LocateMixin, ReportMixin, TransformerMixin, Ba
         if kernel is None:
             return LargeModel(self.weights_, self.scales_, self.atoms == "unit", *how)
         return DenseModel(L.toarray(), self.scales_, self.atoms, *how, kernel)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        return tags
 
 
 def _tell_cost(p: HeatParameters, n_bootstrap: int, say: Callable[[str], None]) -> None:

@@ -1,4 +1,4 @@
-"""Where the heat of a signal was released, if all of it was released at one unknown moment."""
+"""What both models of heat have of sources, and where a signal was released at one moment."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from heatgraph.arrays import Array, Ints
 from heatgraph.estimators.model import DenseModel, LargeModel
 from heatgraph.estimators.parameters import n_threads, other_kernel
 from heatgraph.estimators.validation import check_number, check_scales, check_signals, unit_of
+from heatgraph.graph import Graph
 from heatgraph.models.heat import Signals
 
 BEYOND = 8.0  # times the learned scales: how far the scales that are tried reach
@@ -19,8 +21,34 @@ PER_DOUBLING = 4  # scales that are tried
 MOST_DENSE = 2000  # nodes on which an array of all pairs is made
 
 
-class LocateMixin:
-    """Gives an estimator with ``graph_``, ``scales_`` and ``location_`` the method ``locate``."""
+class SourcesMixin:
+    """What models with ``graph_``, ``scales_`` and ``location_`` have in common, ``locate`` too."""
+
+    graph_: Graph
+    n_features_in_: int
+    scales_: Array
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
+        """``"node@scale1"``, ...: the columns of :meth:`transform`."""
+        check_is_fitted(self)
+        names = self.graph_.names or tuple(f"x{k}" for k in range(self.n_features_in_))
+        scales = range(1, self.scales_.size + 1)
+        return np.array([f"{name}@scale{s}" for s in scales for name in names], dtype=object)
+
+    def _as_sources(self, H: Any) -> Array:
+        """Sources in either layout as (n_signals, n_scales, n_nodes)."""
+        S, N = self.scales_.size, self.n_features_in_
+        sources = np.asarray(H, dtype=np.float64)
+        if sources.shape[1:] not in ((S, N), (S * N,)):
+            raise ValueError(
+                f"H must be (n_signals, {S}, {N}) or (n_signals, {S * N}), got {sources.shape}."
+            )
+        return sources.reshape(-1, S, N)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()  # type: ignore[misc]
+        tags.input_tags.allow_nan = True
+        return tags
 
     def locate(
         self, X: Any, *, scales: Any = None, alpha: float = 0.2, positive: bool = True
