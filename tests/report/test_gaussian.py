@@ -70,7 +70,7 @@ def test_edges_of_the_graph_need_not_be_edges_of_the_model(model, frame):
 
 
 def test_the_page_has_all_of_it(model, frame, tmp_path):
-    model.comparison_ = ModelComparison(0.31, 0.02, 0.12, 0.01, 0.015, 60.0)
+    model.comparison_ = ModelComparison(0.31, 0.02, 0.12, 0.01, 0.015, 60.0, 0.4, 0.7, 0.2)
     write_report(model, tmp_path / "report.html", frame)
     model.comparison_ = None
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
@@ -79,7 +79,8 @@ def test_the_page_has_all_of_it(model, frame, tmp_path):
     assert "Missing values" in page
     assert "<td>sparse (LearnHeat)</td><td>0.3100</td><td>0.0200</td>" in page
     assert '<tr class="chosen"><td>gaussian (HeatCovariance)</td><td>0.1200</td>' in page
-    assert "<td>difference, signal by signal</td><td>+0.1900</td><td>0.0150</td>" in page
+    assert "<td>sparse less gaussian</td><td>+0.1900</td><td>0.0150</td>" in page
+    assert "mean over signals</td><td>+0.70</td><td>0.20</td>" in page
     assert "<td>day 3</td><td>&lt;i&gt;c</td>" in page
     assert "heat was released at every node" in page
     assert "<td>noise variance, used</td>" in page

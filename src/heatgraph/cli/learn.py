@@ -313,6 +313,8 @@ def _compared(comparison: ModelComparison | None) -> dict[str, Any] | None:
         **both,
         "difference": comparison.difference,
         "difference_standard_error": comparison.difference_error,
+        "log_error_ratio": comparison.log_ratio,
+        "log_error_ratio_standard_error": comparison.log_ratio_error,
         "n_signals": int(comparison.n_signals),
     }
 

@@ -26,6 +26,7 @@ from heatgraph.estimators.hidden import (
     ShrunkCovariance,
     counts_of,
     hidden_errors,
+    log_ratios,
     which_hidden,
 )
 from heatgraph.estimators.large_covariance import LARGE
@@ -75,8 +76,8 @@ def learn(
     :class:`LearnHeat` takes heat to be released at a few nodes ("sparse"), and
     :class:`HeatCovariance` everywhere ("gaussian").  "auto" fits both on the same folds of the
     signals, hides the same fifth of the entries of the signals held out, keeps the model that
-    misses less of their variance, and fits that one on all signals.  The sparse model, which takes
-    far longer, is left after a fold on which it is worse by three standard errors.
+    predicts them better in a typical signal, and fits that one on all signals.  The sparse model,
+    which takes far longer, is left after a fold on which it is worse by three standard errors.
 
     Parameters
     ----------
@@ -364,7 +365,7 @@ class _HeldOut:
             if fold.status_ is Status.INTERRUPTED:
                 raise KeyboardInterrupt
             error[held_out], total[held_out] = self._missed(fold, held_out, unit)
-            if against is not None and _is_hopeless(error - against):
+            if against is not None and _is_hopeless(log_ratios(error, against, total)):
                 break
         return error, total
 
@@ -380,9 +381,9 @@ class _HeldOut:
         return hidden_errors(model, self.observations[rows], self.hidden[rows], unit)
 
 
-def _is_hopeless(excess: Array) -> bool:
+def _is_hopeless(ratios: Array) -> bool:
     """Whether errors exceed those of another model by more than chance would."""
-    known = excess[~np.isnan(excess)]
+    known = ratios[~np.isnan(ratios)]
     if known.size < FEWEST:
         return False
     return bool(known.mean() > HOPELESS * known.std(ddof=1) / np.sqrt(known.size))

@@ -211,12 +211,19 @@ class ShrunkCovariance(NodeMeans):
 
 
 CHANCE = 2.0  # standard errors: a difference of no more may be chance
+EXACT = 1e-3  # of a signal's mean hidden variance: smaller errors are as good as none
 ESTIMATOR_OF = {"sparse": "LearnHeat", "gaussian": "HeatCovariance"}
 
 
 @dataclass(frozen=True)
 class ModelComparison:
-    """The share of the variance of hidden entries that each model missed, on held-out signals.
+    """How well each model predicted hidden entries of held-out signals, and which is kept.
+
+    Signals differ by orders of magnitude in how well they can be predicted: where the one source
+    of a signal is hidden, every model fails, and a few such signals hold most of the squared
+    errors.  So the models are compared signal by signal, by the logarithm of the ratio of their
+    squared errors.  (The logarithm of a sum of squares is, up to a constant, minus the
+    log-likelihood of Gaussian errors whose variance is that of the signal.)
 
     Attributes
     ----------
@@ -226,13 +233,16 @@ class ModelComparison:
     sparse_error, gaussian_error : float
         Standard errors of the two, over the signals.
     difference_error : float
-        Standard error of the difference, paired by signal.
+        Standard error of the difference of the two shares, paired by signal.
     n_signals : float
         How many signals were held out, each once.
     no_graph : float
         The share missed by a Gaussian model without a graph, with the covariance of
         scikit-learn's ``LedoitWolf``, from the same signals and entries.  NaN where it is not
         known.
+    log_ratio, log_ratio_error : float
+        Mean over the signals of the logarithm of the squared error of LearnHeat over that of
+        HeatCovariance, and its standard error.  Below 0, LearnHeat is kept.
     """
 
     sparse: float
@@ -242,6 +252,8 @@ class ModelComparison:
     difference_error: float
     n_signals: float
     no_graph: float = np.nan
+    log_ratio: float = np.nan
+    log_ratio_error: float = np.nan
 
     @classmethod
     def of(
@@ -253,12 +265,14 @@ class ModelComparison:
         shares = [_share(errors, total) for errors in (sparse, gaussian)]
         _, paired = _share(sparse - gaussian, total)
         without, _ = _share(no_graph, total)
-        return cls(*shares[0], *shares[1], paired, float(total.size), without)
+        ratios = log_ratios(sparse, gaussian, total)
+        apart = float(ratios.mean()), float(ratios.std() / np.sqrt(ratios.size))
+        return cls(*shares[0], *shares[1], paired, float(total.size), without, *apart)
 
     @property
     def kept(self) -> str:
-        """Which model misses less; "gaussian" where it is not known of the other."""
-        return "sparse" if self.sparse < self.gaussian else "gaussian"
+        """Which model predicts a typical signal better; "gaussian" where that is not known."""
+        return "sparse" if self.log_ratio < 0.0 else "gaussian"
 
     @property
     def difference(self) -> float:
@@ -275,25 +289,37 @@ class ModelComparison:
 
     def __str__(self) -> str:
         other = "gaussian" if self.kept == "sparse" else "sparse"
-        head = (
-            f"Kept the {self.kept} model ({ESTIMATOR_OF[self.kept]}): on held-out signals it "
-            f"misses {percent(*self.missed(self.kept))} of the variance of hidden entries"
-        )
+        head = f"Kept the {self.kept} model ({ESTIMATOR_OF[self.kept]})"
+        missed = f"{percent(*self.missed(self.kept))} of the variance of hidden entries"
         if not self.is_complete:
-            return f"{head}; the {other} one ({ESTIMATOR_OF[other]}) was not compared."
-        less = percent(abs(self.difference), self.difference_error)
+            return (
+                f"{head}: on held-out signals it misses {missed}; the {other} one "
+                f"({ESTIMATOR_OF[other]}) was not compared."
+            )
+        # The typical ratio, and what it is with a standard error more or less.
+        apart, error = -abs(self.log_ratio), self.log_ratio_error
+        ratio, low, high = (f"{np.exp(apart + k * error):.2g}" for k in (0, -1, 1))
         without = (
             "" if np.isnan(self.no_graph) else f"; LedoitWolf, without a graph, {self.no_graph:.1%}"
         )
-        chance = (
-            f' The difference may be chance: model="{other}" (--model {other}) learns the other.'
-            if abs(self.difference) <= CHANCE * self.difference_error
-            else ""
+        text = (
+            f"{head}: in a typical held-out signal its squared error at hidden entries is {ratio} "
+            f"({low} to {high}) times that of the {other} one ({ESTIMATOR_OF[other]}). It misses "
+            f"{missed}, the {other} one {percent(*self.missed(other))}{without}."
         )
-        return (
-            f"{head}, the {other} one ({ESTIMATOR_OF[other]}) "
-            f"{percent(*self.missed(other))}; the difference is {less}{without}.{chance}"
-        )
+        if self.missed(other)[0] < self.missed(self.kept)[0]:
+            text += f" A few signals hold most of the errors, in which the {other} one is better."
+        if -apart <= CHANCE * error:
+            named = f'model="{other}" (--model {other})'
+            text += f" The difference may be chance: {named} learns the other."
+        return text
+
+
+def log_ratios(sparse: Array, gaussian: Array, total: Array) -> Array:
+    """Logarithms of the ratio of two models' squared errors of each signal, (M,)."""
+    floor = EXACT * float(np.nanmean(total)) or 1.0
+    ratios: Array = np.log((sparse + floor) / (gaussian + floor))
+    return ratios
 
 
 def predicted_shares(model: Any) -> tuple[float, float] | None:
