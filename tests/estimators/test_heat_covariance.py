@@ -170,6 +170,15 @@ class TestFit:
         assert two.scales_.shape == two.source_variances_.shape == (2,)
         assert two.scales_[0] <= two.scales_[1]
 
+    @pytest.mark.filterwarnings("ignore:HeatCovariance")
+    def test_with_fewer_signals_than_nodes_some_shrinkage_is_kept(self):
+        # One common source: signals so alike that folds prefer hardly any shrinkage.
+        rng = np.random.default_rng(1)
+        level = rng.standard_normal((12, 1)) @ np.ones((1, 30))
+        X = level + 1e-5 * rng.standard_normal((12, 30))
+        assert HeatCovariance().fit(X).shrinkage_ >= 1e-3
+        assert HeatCovariance(shrinkage=1e-5).fit(X).shrinkage_ == 1e-5
+
     def test_chooses_by_itself_and_finds_the_graph(self, truth):
         X, _ = make_heat_signals(truth, (1.5,), 1500, n_sources=N, noise_std=0.05, random_state=1)
         model = HeatCovariance().fit(X)

@@ -97,6 +97,10 @@ Report = Callable[[int, int], None]
 SHRINKAGES = (0.6, 0.3, 0.1, 0.03, 0.01, 1e-3, 1e-4, 1e-6)
 PENALTIES = (0.0, 1.0, 2.0, 3.0, 4.0)  # standard errors
 PILOT = 0.1  # the shrinkage of the likeliest fit that all others start from
+# With no more signals than nodes their moment is singular and bounds the likelihood only by what
+# is added to it.  Held-out signals, which are as few, do not tell fits with less than this apart,
+# although one of them may predict several times worse than another.
+LEAST_WITH_FEW = 1e-3
 MIDDLE = 2.0  # the penalty at which shrinkages are tried first
 FIRST = 0.3  # the shrinkage that they are tried from
 RELAXED = 3.0  # the penalty that always gets a chance to choose the edges and then go
@@ -276,6 +280,8 @@ def choose_strength(
     """
     rough = replace(fitter, tol=ROUGH, max_iter=ROUGH_ITER, report=None)
     search = _Scores(rough, folds, n_jobs, report, keeper)
+    if min(fold.train.count for fold in folds) <= fitter.candidates.n_nodes:
+        rhos = [rho for rho in rhos if rho >= LEAST_WITH_FEW] or rhos
     try:
         _search(search, rhos, penalties)
     except KeyboardInterrupt:
