@@ -10,7 +10,7 @@ import csv
 import io
 import os
 import re
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 from xml.etree.ElementTree import ParseError
@@ -183,22 +183,11 @@ def _save_csv(graph: Graph, path: Path) -> None:
             "names must be text or whole numbers, distinct as text, to be saved as CSV; "
             "save as .npz instead"
         )
-    columns: list[Iterable[Any]] = [
-        [texts[k] for k in graph.edges[:, 0].tolist()],
-        [texts[k] for k in graph.edges[:, 1].tolist()],
-        graph.weights.tolist(),
-    ]
-    header = ["source", "target", "weight"]
-    if graph.confidence is not None:
-        header.append("confidence")
-        columns.append(graph.confidence.tolist())
+    frame = convert.to_pandas(graph)
     if graph.directed:
-        header.append("directed")
-        columns.append(["true"] * graph.n_edges)
+        frame["directed"] = "true"
     with write_atomically(path, "w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(header)
-        writer.writerows(zip(*columns, strict=True))
+        frame.to_csv(file, index=False, lineterminator="\r\n")
 
 
 def _load_csv(file: IO[bytes]) -> Parts:

@@ -158,7 +158,7 @@ def plot_likelihood(
     for k, (label, rows) in enumerate(strength_lines(selection)):
         _errors_along(ax, k, rows, "shrinkage", label, "log_likelihood")
     if shrinkage is not None and penalty is not None:
-        row = chosen_strength(selection, shrinkage, penalty, relaxed)
+        row = chosen(selection, shrinkage=shrinkage, penalty=penalty, relaxed=relaxed)
         _ring(ax, selection, row, "shrinkage", "log_likelihood")
     _tick(ax, selection["shrinkage"])
     return _labelled(ax, "shrinkage", "held-out log-likelihood per signal")
@@ -173,17 +173,6 @@ def strength_lines(selection: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
         )
         for (relaxed, size), rows in selection.groupby(["relaxed", "penalty"])
     ]
-
-
-def chosen_strength(
-    selection: pd.DataFrame, shrinkage: float, penalty: float, relaxed: bool
-) -> int | None:
-    """Which row of ``selection_`` of a HeatCovariance was chosen; None if none was."""
-    same = np.isclose(selection["shrinkage"], shrinkage, rtol=1e-9, atol=0.0)
-    same &= np.isclose(selection["penalty"], penalty, rtol=1e-9, atol=0.0)
-    same &= selection["relaxed"].astype(bool).to_numpy() == relaxed
-    found = np.flatnonzero(same)
-    return int(found[0]) if found.size else None
 
 
 def plot_stretches(
@@ -338,14 +327,8 @@ def _scales(tried: pd.DataFrame) -> list[str]:
 
 
 def chosen_stretch(stretches: pd.DataFrame, scale: float, beta: float) -> int | None:
-    """Which row of ``stretches_`` has this longest scale and this beta; None if none has.
-
-    Of several it is the one that missed least: so the penalty to predict with was chosen.
-    """
-    near = np.isclose(stretches["beta"], beta, rtol=1e-9, atol=0.0)
-    near &= np.isclose(stretches[_scales(stretches)[-1]], scale, rtol=1e-9, atol=0.0)
-    found = np.flatnonzero(near)
-    return int(found[np.argmin(stretches["missed"].to_numpy()[found])]) if found.size else None
+    """Which row of ``stretches_`` has this longest scale and this beta; None if none has."""
+    return chosen(stretches, beta=beta, **{_scales(stretches)[-1]: scale})
 
 
 def chosen_row(
@@ -356,12 +339,21 @@ def chosen_row(
     Beta may have moved afterwards, along with the scales or to meet a number of edges: then it
     was the best for its alpha.
     """
-    near = np.isclose(selection["alpha"], alpha, rtol=1e-9, atol=0.0)
-    if n_scales is not None:
-        near &= (selection["n_scales"] == n_scales).to_numpy()
-    same_beta = near & np.isclose(selection["beta"], beta, rtol=1e-9, atol=0.0)
-    found = np.flatnonzero(same_beta if same_beta.any() else near)
-    return int(found[np.argmin(selection["missed"].to_numpy()[found])]) if found.size else None
+    same = {"alpha": alpha} if n_scales is None else {"alpha": alpha, "n_scales": n_scales}
+    found = chosen(selection, beta=beta, **same)
+    return chosen(selection, **same) if found is None else found
+
+
+def chosen(tried: pd.DataFrame, **values: float) -> int | None:
+    """Which row of a table has these values; None if none has.
+
+    Of several it is the one that missed least: so the penalty to predict with was chosen.
+    """
+    same = [np.isclose(tried[key], value, rtol=1e-9, atol=0.0) for key, value in values.items()]
+    found = np.flatnonzero(np.all(same, axis=0))
+    if found.size and "missed" in tried:
+        found = found[[np.argmin(tried["missed"].to_numpy()[found])]]
+    return int(found[0]) if found.size else None
 
 
 def _ring(

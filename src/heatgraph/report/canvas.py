@@ -18,8 +18,8 @@ from bokeh.plotting import figure
 
 from heatgraph.arrays import Array
 from heatgraph.plotting.curves import (
+    chosen,
     chosen_row,
-    chosen_strength,
     judged_by,
     n_chosen,
     strength_lines,
@@ -152,8 +152,14 @@ def likelihood(tried: pd.DataFrame, model: Any) -> figure:
         strength_lines(tried),
         ("shrinkage", "shrinkage"),
         ("log_likelihood", "held-out log-likelihood per signal"),
-        chosen_strength(tried, model.shrinkage_, model.penalty_, model.relaxed_),
+        chosen_by_likelihood(tried, model),
     )
+
+
+def chosen_by_likelihood(tried: pd.DataFrame, model: Any) -> int | None:
+    """The row of the shrinkage and the penalty that a Gaussian model has."""
+    names = "shrinkage", "penalty", "relaxed"
+    return chosen(tried, **{name: getattr(model, f"{name}_") for name in names})
 
 
 def _choice(

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy.cluster.hierarchy import DisjointSet
 
 from heatgraph.arrays import Array, Ints
 from heatgraph.baselines import HeatFilter
@@ -124,25 +125,21 @@ def _naming(graph: Graph, frame: pd.DataFrame, axes: list[Any]) -> tuple[str, li
     if frame.index.name not in axes:
         choices.append((index, frame.index.to_series()))
     choices += [(f"the column {column!r}", frame[column]) for column in others]
-    nodes = set(map(str, _nodes(graph)))
+    nodes = set(map(str, labels(graph)))
     return max(
         ((named, list(map(str, values))) for named, values in choices),
         key=lambda choice: len(nodes.intersection(choice[1])),
     )
 
 
-def _nodes(graph: Graph) -> Sequence[Any]:
-    return range(graph.n_nodes) if graph.names is None else graph.names
-
-
 def _by_name(graph: Graph, known: Mapping[Any, Any], named: str) -> list[Any]:
     as_text = {str(key): value for key, value in known.items()}
-    missing = [name for name in _nodes(graph) if str(name) not in as_text]
+    missing = [name for name in labels(graph) if str(name) not in as_text]
     if missing:
         listed = ", ".join(map(repr, missing[:5])) + (", ..." if len(missing) > 5 else "")
         lack = "lack" if named == "they" else "lacks"
         raise ValueError(f"coordinates must name every node, but {named} {lack} {listed}.")
-    return [as_text[str(name)] for name in _nodes(graph)]
+    return [as_text[str(name)] for name in labels(graph)]
 
 
 MAX_EDGES = 20_000  # that a browser still draws at once when the cut is moved
@@ -239,21 +236,9 @@ def heaviest(graph: Graph, learned: Graph, at_most: int = MAX_EDGES) -> Edges:
 
 def _merges(pairs: Ints, n_nodes: int) -> Ints:
     """After how many of the pairs two components have become one, for each time they do."""
-    parent = list(range(n_nodes))
-
-    def root(k: int) -> int:
-        while parent[k] != k:
-            parent[k] = parent[parent[k]]
-            k = parent[k]
-        return k
-
-    found = []
-    for count, (i, j) in enumerate(pairs.tolist(), start=1):
-        a, b = root(i), root(j)
-        if a != b:
-            parent[a] = b
-            found.append(count)
-    return np.array(found, dtype=np.intp)
+    pieces = DisjointSet(range(n_nodes))
+    merged = [count for count, pair in enumerate(pairs.tolist(), start=1) if pieces.merge(*pair)]
+    return np.array(merged, dtype=np.intp)
 
 
 def by_community(graph: Graph) -> tuple[Ints, Ints]:

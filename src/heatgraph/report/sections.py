@@ -13,8 +13,8 @@ import pandas as pd
 
 from heatgraph.estimators.hidden import ESTIMATOR_OF, ModelComparison, predicted_shares
 from heatgraph.graph import Graph
-from heatgraph.plotting.curves import chosen_row, chosen_strength, chosen_stretch, n_chosen
-from heatgraph.report.canvas import paragraphs, table
+from heatgraph.plotting.curves import chosen_row, chosen_stretch, n_chosen
+from heatgraph.report.canvas import chosen_by_likelihood, paragraphs, table
 from heatgraph.report.page_data import Content
 from heatgraph.report.shown_signals import p_value
 from heatgraph.solvers.result import Status
@@ -340,8 +340,7 @@ def _selection_table(model: Any, content: Content) -> str:
     tried: pd.DataFrame = model.selection_
     told = f"All {len(tried)} that were tried"
     if content.gaussian:
-        row = chosen_strength(tried, model.shrinkage_, model.penalty_, model.relaxed_)
-        return _tried(tried, row, told)
+        return _tried(tried, chosen_by_likelihood(tried, model), told)
     tables = _tried(tried, chosen_row(tried, model.alpha_, model.beta_, n_chosen(model)), told)
     then: pd.DataFrame | None = getattr(model, "stretches_", None)
     if then is not None:
