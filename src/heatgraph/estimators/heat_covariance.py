@@ -128,9 +128,9 @@ class HeatCovariance(GaussianModelMixin, HiddenScoreMixin, ReportMixin, Empirica
     kernel : {"heat", "diffusion-plus-identity", "tikhonov", "matern", "wave"} or an object
         What takes the place of :math:`e^{-\tau\lambda}`: ``(1 + exp(-tau lam)) / 2``,
         ``1 / (1 + tau lam)``, ``(1 + tau lam)^-2``, ``cos(sqrt(tau lam))``, or any object with
-        ``value``, ``slope`` and ``slope_in_tau`` of ``(lam, tau)`` (see
-        :mod:`heatgraph.kernels.spectral`).  Waves are told from their covariance as long
-        as ``tau lam`` is below ``(pi / 2)^2``, where the cosine changes its sign.
+        ``value`` and ``slope`` of ``(lam, tau)`` (see :mod:`heatgraph.kernels.spectral`).
+        Waves are told from their covariance as long as ``tau lam`` is below ``(pi / 2)^2``, where
+        the cosine changes its sign.
     cv : int or splitter, optional
         How signals are held out where shrinkage and penalty are chosen: the number of folds, 3
         unless given, contiguous, with a gap where consecutive rows are correlated; or a splitter

@@ -133,7 +133,8 @@ class DenseKernel(DenseHeat):
         return np.square(self.decay(tau))
 
     def slopes_in_tau(self, tau: Array) -> Array:
-        return np.array([self.kernel.slope_in_tau(self.lam, t) for t in tau.tolist()])
+        times = np.maximum(tau, LEAST_TIME).tolist()
+        return np.array([self.lam / t * self.kernel.slope(self.lam, t) for t in times])
 
     def power_slopes_in_tau(self, tau: Array) -> Array:
         return 2.0 * self.decay(tau) * self.slopes_in_tau(tau)

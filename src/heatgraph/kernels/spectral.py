@@ -1,9 +1,10 @@
 """Kernels ``g(lam, tau)`` of a Laplacian: what a source becomes, by heat or otherwise.
 
 A dictionary is ``[g(L, tau_1) ... g(L, tau_S)]``; heat, ``exp(-tau lam)``, is one choice.  A kernel
-is any object with ``value``, ``slope`` in lam and ``slope_in_tau``, each of an array of eigenvalues
-``lam >= 0`` and a time ``tau > 0``.  It depends on their product only, because a graph with half
-the weights and twice the time is the same model, and ``value(0, tau) = 1``.
+is any object with ``value`` and ``slope`` in lam, of an array of eigenvalues ``lam >= 0`` and a
+time ``tau > 0``.  It depends on their product only, because a graph with half the weights and twice the
+time is the same model, and ``value(0, tau) = 1``.  So its slope in tau is ``lam / tau`` times that
+in lam.
 """
 
 from __future__ import annotations
@@ -25,7 +26,6 @@ class Kernel(Protocol):
 
     def value(self, lam: Array, tau: float, /) -> Array: ...
     def slope(self, lam: Array, tau: float, /) -> Array: ...
-    def slope_in_tau(self, lam: Array, tau: float, /) -> Array: ...
 
 
 @dataclass(frozen=True)
@@ -38,9 +38,6 @@ class HeatKernel:
     def slope(self, lam: Array, tau: float) -> Array:
         return -tau * self.value(lam, tau)
 
-    def slope_in_tau(self, lam: Array, tau: float) -> Array:
-        return -lam * self.value(lam, tau)
-
 
 @dataclass(frozen=True)
 class IdentityKernel:
@@ -51,9 +48,6 @@ class IdentityKernel:
 
     def slope(self, lam: Array, tau: float) -> Array:
         return np.asarray(-0.5 * tau * np.exp(-tau * lam))
-
-    def slope_in_tau(self, lam: Array, tau: float) -> Array:
-        return np.asarray(-0.5 * lam * np.exp(-tau * lam))
 
 
 @dataclass(frozen=True)
@@ -69,9 +63,6 @@ class WaveKernel:
     def slope(self, lam: Array, tau: float) -> Array:
         # sin(z) / z, with numpy's factor of pi.
         return np.asarray(-0.5 * tau * np.sinc(np.sqrt(tau * lam) / np.pi))
-
-    def slope_in_tau(self, lam: Array, tau: float) -> Array:
-        return np.asarray(-0.5 * lam * np.sinc(np.sqrt(tau * lam) / np.pi))
 
 
 @dataclass(frozen=True)
@@ -89,9 +80,6 @@ class MaternKernel:
 
     def slope(self, lam: Array, tau: float) -> Array:
         return np.asarray(-self.nu * tau * (1.0 + tau * lam) ** (-self.nu - 1.0))
-
-    def slope_in_tau(self, lam: Array, tau: float) -> Array:
-        return np.asarray(-self.nu * lam * (1.0 + tau * lam) ** (-self.nu - 1.0))
 
 
 @dataclass(frozen=True)
@@ -119,14 +107,10 @@ def kernel_of(kernel: Any) -> Kernel:
             names = ", ".join(map(repr, KERNELS))
             raise ParameterError("kernel", f"must be one of {names}, or a kernel, got {kernel!r}.")
         return KERNELS[kernel]
-    missing = [
-        name
-        for name in ("value", "slope", "slope_in_tau")
-        if not callable(getattr(kernel, name, None))
-    ]
+    missing = [n for n in ("value", "slope") if not callable(getattr(kernel, n, None))]
     if missing or isinstance(kernel, type):
         raise ValueError(
-            f"kernel must have the methods value, slope and slope_in_tau, {kernel!r} "
+            f"kernel must have the methods value and slope, {kernel!r} "
             f"{'is a class: make an object of it' if not missing else 'lacks ' + missing[0]}."
         )
     _check_values(kernel)
@@ -165,7 +149,7 @@ class Power:
         if isinstance(self.kernel, HeatKernel):
             return -2.0 * np.outer(tau, lam) * self.values(lam, tau)
         g = self.kernel
-        return np.array([2.0 * t * g.value(lam, t) * g.slope_in_tau(lam, t) for t in tau.tolist()])
+        return np.array([2.0 * lam * g.value(lam, t) * g.slope(lam, t) for t in tau.tolist()])
 
     def differences(self, lam: Array, tau: float) -> Array:
         """Divided differences between eigenvalues, (N, N)."""
