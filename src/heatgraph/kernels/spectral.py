@@ -2,9 +2,9 @@
 
 A dictionary is ``[g(L, tau_1) ... g(L, tau_S)]``; heat, ``exp(-tau lam)``, is one choice.  A kernel
 is any object with ``value`` and ``slope`` in lam, of an array of eigenvalues ``lam >= 0`` and a
-time ``tau > 0``.  It depends on their product only, because a graph with half the weights and twice the
-time is the same model, and ``value(0, tau) = 1``.  So its slope in tau is ``lam / tau`` times that
-in lam.
+time ``tau > 0``.  It depends on their product only, because a graph with half the weights and
+twice the time is the same model, and ``value(0, tau) = 1``.  So its slope in tau is ``lam / tau``
+times that in lam.
 """
 
 from __future__ import annotations
