@@ -129,7 +129,7 @@ SOURCES = {
         for name in ("table1", "table2")
     },
     "figure1": Source(("figure1",), (*PROBLEMS, *LEARN_HEAT, *_experiments("figure1"))),
-    "figure2": Source(("figure2",), THREE_METHODS, _experiments("figure2", "table_rows")),
+    "figure2": Source(("figure2",), (*THREE_METHODS, *PALM), _experiments("figure2", "table_rows")),
     "figure3": Source(
         ("figure3",),
         THREE_METHODS,
