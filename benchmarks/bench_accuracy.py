@@ -1,4 +1,4 @@
-"""How much of a graph is recovered: without the truth, and as the paper does, with it.
+"""How much of a graph is recovered without the truth.
 
 Run with ``make bench-accuracy`` or ``python -m benchmarks.bench_accuracy [PART ...]``.  20 nodes,
 100 signals of 3 atoms; RBF keeps weights of at least 0.75, ER has p = 0.2, BA attaches 2.  The
@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 from heatgraph import Graph, HeatCovariance, LearnHeat
 from heatgraph.datasets import make_graph, make_heat_signals
 from heatgraph.estimators.model import DenseModel
-from heatgraph.experiments.paper_settings import ALPHAS, BETAS, TABLES
-from heatgraph.experiments.synthetic_runs import CUT, MODELS, Problem, as_graph, heat_path
+from heatgraph.experiments.paper_settings import TABLES
+from heatgraph.experiments.synthetic_runs import CUT, MODELS
 from heatgraph.metrics import best_cut, edge_scores
 from heatgraph.models.heat import Signals
 from heatgraph.selection.cut import mixture_cut, otsu, typical_cut
@@ -34,7 +34,6 @@ NOISES = {"clean": 0.0, "noisy": 0.02}
 SEEDS = range(10)
 COLUMNS = [f"{kind.upper()} {noise}" for noise in NOISES for kind in MODELS]
 PAPER = [table[kind, "heat"].f_measure for table in TABLES.values() for kind in MODELS]
-DESIGN = range(1000, 1012)
 # Nodes and signals of the part `growth`.
 SIZES = ((20, 100), (50, 250), (100, 500), (200, 1000), (48, 4000))
 FEW = (10, 20, 50, 100)  # signals of the part `few`
@@ -171,25 +170,6 @@ def at_cuts(kind: str, noise: str, seed: int) -> list[float]:
     return [*scores, best_cut(graph, weights)[0].f_measure]
 
 
-def by_vote(kind: str, noise: str, seed: int) -> float:
-    """F of the edges of the graph that most of 12 bootstrap fits found too."""
-    graph, X = example(kind, noise, seed)
-    voted = LearnHeat(n_bootstrap=12).fit(X).graph_
-    sure = voted.confidence >= 0.5
-    return edge_scores(graph, Graph(voted.edges[sure], voted.weights[sure], 20)).f_measure
-
-
-def with_truth(kind: str, noise: str, seed: int) -> Array:
-    """ORACLE.  F of the paper's problem at its true scales, over the paper's alphas and betas."""
-    graph, X = example(kind, noise, seed)
-    start = np.random.default_rng(seed).random(20 * 19 // 2)
-    problem = Problem(graph, X, np.empty(0), MODELS[kind], start * (10.0 / start.sum()))
-    grid = [(alpha, beta) for alpha in ALPHAS for beta in BETAS]
-    learned = [as_graph(w, 20, CUT) for w, _, _ in heat_path(problem, grid)]
-    scores = [edge_scores(graph, cut).f_measure for cut in learned]
-    return np.array(scores).reshape(len(ALPHAS), len(BETAS))
-
-
 def from_starts(kind: str, noise: str, seed: int) -> tuple[float, float]:
     """Largest relative difference of the scales, and of F, between four starts."""
     graph, X = example(kind, noise, seed)
@@ -225,14 +205,6 @@ def with_gaps(kind: str, noise: str, seed: int) -> tuple[float, float, float]:
     error = np.sum((model.impute(gaps) - X)[hidden] ** 2) / np.sum((means - X)[hidden] ** 2)
     complete = edge_scores(graph, LearnHeat().fit(X).graph_).f_measure
     return edge_scores(graph, model.graph_).f_measure, complete, float(error)
-
-
-def around_alpha(kind: str, noise: str, seed: int) -> list[float]:
-    """F of the edges that LearnHeat()'s own weights give, and of those its neighbours agree on."""
-    graph, X = example(kind, noise, seed)
-    model = LearnHeat().fit(X)
-    alone = model.weights_.cut(weight=model.cut_)
-    return [edge_scores(graph, found).f_measure for found in (alone, model.graph_)]
 
 
 def white_noise(seed: int) -> bool:
@@ -284,19 +256,6 @@ def cuts() -> None:
         row(name, (np.mean([r[k] for r in c]) for c in table.values()))
 
 
-def oracle() -> None:
-    header("ORACLE: raw atoms, true scales held")
-    scores = {cell: np.array(c) for cell, c in sweep(with_truth).items()}
-    row("best alpha and beta for all graphs", (c.mean(axis=0).max() for c in scores.values()))
-    row("best for each graph", (c.max(axis=(1, 2)).mean() for c in scores.values()))
-    row("paper's LearnHeat, tuned by the truth", PAPER)
-
-
-def vote() -> None:
-    header("majority of 12 bootstrap fits, 1 graph")
-    row("mean F", (np.mean(c) for c in sweep(by_vote, SEEDS[:1]).values()))
-
-
 def starts() -> None:
     header("scales started at 4 places, 1 graph")
     table = sweep(from_starts, SEEDS[:1])
@@ -315,13 +274,6 @@ def gaps() -> None:
     )
     truth = sweep(filled_by_truth, SEEDS[:3])
     row("  by the true graph and scales (oracle)", (np.mean(c) for c in truth.values()))
-
-
-def neighbours() -> None:
-    header(f"edges, on the {len(DESIGN)} graphs of the design")
-    table = sweep(around_alpha, DESIGN)
-    row("by the weights of one fit", (np.mean([r[0] for r in c]) for c in table.values()))
-    row("by the mean over three alphas", (np.mean([r[1] for r in c]) for c in table.values()))
 
 
 def growth() -> None:
@@ -389,13 +341,10 @@ PARTS = {
         few,
         sensitivity,
         growth,
-        oracle,
         starts,
         gaps,
         noise,
         cuts,
-        vote,
-        neighbours,
     )
 }
 
