@@ -14,6 +14,7 @@ from heatgraph.kernels.spectral import (
     divided_differences,
     exp_divided_differences,
     kernel_of,
+    times_before_zero,
 )
 
 LAM = np.array([0.0, 0.0, 1e-13, 0.3, 0.3 + 1e-9, 0.7, 2.0, 2.2, 30.0])
@@ -66,6 +67,15 @@ def test_the_general_formula_agrees_with_that_of_heat():
         lambda at: np.exp(-tau * at), lambda at: -tau * np.exp(-tau * at), LAM, 0.5 / tau
     )
     assert general == pytest.approx(exp_divided_differences(LAM, tau), rel=1e-12)
+
+
+def test_times_before_the_zero_of_waves():
+    shares = np.array([1.5, 1.0, 0.99, 0.5, 0.01])
+    times = times_before_zero(TESTED["wave"], shares)
+    assert times[0] == 0.0
+    assert TESTED["wave"].value(times[1:], 1.0) == pytest.approx(shares[1:], abs=1e-3)
+    others = [times_before_zero(kernel, shares) for kernel in TESTED.values()]
+    assert sum(found is not None for found in others) == 1
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from scipy.optimize import minimize
 
 from heatgraph.datasets import make_graph, make_heat_signals
 from heatgraph.graph import CandidateEdges
+from heatgraph.kernels.spectral import KERNELS
 from heatgraph.models.gaussian import GaussianHeat, LogPenalty
 from heatgraph.models.moments import Moments
 from heatgraph.solvers.gaussian import GaussianFitter, shrunk
@@ -119,6 +120,18 @@ class TestStart:
         problem = GaussianHeat(fit.candidates, C)
         assert np.corrcoef(x[: fit.candidates.n_edges], -L[np.triu_indices(9, 1)])[0, 1] > 0.95
         assert problem.at(x).value - fit.likeliest(C, x).point.value < 0.5
+
+    def test_of_waves_is_before_the_zero(self):
+        """Heat that went far starts at frequencies where a cosine has changed its sign."""
+        L = 9.0 * make_graph("er", 9, random_state=3).laplacian().toarray()
+        lam, U = np.linalg.eigh(L)
+        C = (U * np.exp(-2.0 * lam)) @ U.T
+        pairs = CandidateEdges.complete(9)
+
+        def largest(fit):
+            return np.linalg.eigvalsh(pairs.laplacian(fit.start(C, 1e9)[: pairs.n_edges]))[-1]
+
+        assert largest(fitter(9, kernel=KERNELS["wave"])) < 0.25 * np.pi**2 < largest(fitter(9))
 
     @pytest.mark.parametrize("S", [1, 2, 3])
     def test_of_a_moment_of_rank_one_is_finite(self, rng, S):

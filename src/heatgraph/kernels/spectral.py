@@ -18,6 +18,7 @@ from heatgraph.arrays import Array
 from heatgraph.errors import ParameterError
 
 APART = 0.5  # tau times the distance of eigenvalues whose quotient has all its digits
+ZEROS = 0.0, 20.0, 2001  # tau lam at which a zero is looked for, and how many
 POINTS = 8  # at which the slope is integrated between nearer ones: so short a way is exact
 
 
@@ -130,6 +131,21 @@ def _check_values(kernel: Any) -> None:
             f"kernel: value(lam, tau) must depend on the product tau * lam only, and {kernel!r} "
             "gives another value for half of lam and twice tau."
         )
+
+
+def times_before_zero(kernel: Kernel, shares: Array) -> Array | None:
+    """``tau lam`` at which a kernel has come down from 1 to these shares, before it changes sign.
+
+    To a percent or so.  None for a kernel that does not change its sign.
+    """
+    at = np.linspace(*ZEROS)
+    value = kernel.value(at, 1.0)
+    past = np.flatnonzero(value <= 0.0)
+    if not past.size:
+        return None
+    falling = slice(past[0], None, -1)
+    times: Array = np.interp(shares, value[falling], at[falling])
+    return times
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ import numpy as np
 
 from heatgraph.arrays import Array
 from heatgraph.graph.candidates import CandidateEdges
-from heatgraph.kernels.spectral import Kernel
+from heatgraph.kernels.spectral import Kernel, times_before_zero
 from heatgraph.models.gaussian import (
     HEAT,
     NOISE_FLOOR,
@@ -85,7 +85,8 @@ class GaussianFitter:
         ``C - sigma2 I = v exp(-2 L)``, so ``L = (log v I - log(C - sigma2 I)) / 2``: off the
         diagonal the weights are half the entries of the logarithm, and ``log v`` is the mean of
         its row sums.  A start with less noise has lighter weights and often ends in a worse
-        optimum, without noise.  Other kernels than heat start from the same weights.
+        optimum, without noise.  Other kernels than heat start from the same weights, but where a
+        kernel has a zero its own inverse takes the place of the logarithm: steps do not cross it.
         """
         N = len(S)
         least, most = START_SHRINKAGE
@@ -93,10 +94,14 @@ class GaussianFitter:
         noise = START_NOISE * max(float(lam[0]), NOISE_FLOOR * mean_variance(S))
         lam = np.maximum(lam - noise, (1.0 - START_NOISE) * noise)
         logarithm = (U * np.log(lam)) @ U.T
+        log_v = float(logarithm.sum()) / N
+        times = times_before_zero(self.kernel, np.sqrt(lam / np.exp(log_v)))
+        if times is not None:
+            logarithm = -2.0 * (U * times) @ U.T
         w = np.maximum(0.5 * logarithm[self.candidates.i, self.candidates.j], 0.0)
-        log_v = float(logarithm.sum()) / N - np.log(self.n_scales)
+        variances = np.full(self.n_scales, log_v - np.log(self.n_scales))
         ratios = np.log(SCALE_RATIO) * np.arange(self.n_scales - 1, 0, -1)
-        return np.concatenate([w, np.full(self.n_scales, log_v), ratios, [np.log(noise)]])
+        return np.concatenate([w, variances, ratios, [np.log(noise)]])
 
     def at(self, S: Array, x: Array) -> GaussianFit:
         """A point as it is, to start from; nothing is said of whether it is a good one."""
