@@ -59,7 +59,11 @@ def recovered(name: str, n_graphs: int) -> dict[str, Any]:
             scores.append((found, average_precision(graph, model.weights_)))
         f, ap = np.mean(scores, axis=0)
         row[problem] = {"F": round(float(f), 4), "AP": round(float(ap), 4)}
-    return {**row, "seconds": float(f"{np.median(seconds):.2g}")}
+    return {**row, "seconds": float(f"{np.median(seconds):.2g}"), "commit": commit()}
+
+
+def commit() -> str:
+    return subprocess.check_output(["git", "rev-parse", "HEAD"], text=True)[:9]
 
 
 def recovered_table(rows: list[dict[str, Any]]) -> str:
@@ -198,6 +202,10 @@ def kept(path: Path, results: dict[str, Any]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(results, indent=1) + "\n")
     parts = [f"{key}: {value}" for key, value in results["about"].items()]
+    ran = {row["commit"]: [] for row in results["six problems"]}
+    for row in results["six problems"]:
+        ran[row["commit"]].append(row["method"])
+    parts += [f"at {commit}: {', '.join(names)}" for commit, names in ran.items()]
     tables = {"six problems": recovered_table(results["six problems"])}
     tables |= {key: as_table(results[key]) for key in TABLES if results.get(key)}
     for key, table in tables.items():
@@ -215,13 +223,15 @@ def main() -> None:
     given = parser.parse_args()
     warnings.simplefilter("ignore")
     about = {"graphs of each kind": given.graphs, "first seed": FIRST_SEED}
-    commit = subprocess.check_output(["git", "rev-parse", "HEAD"], text=True).strip()
-    about |= {"commit": commit[:9], "date": str(datetime.date.today())}
+    about |= {"commit": commit(), "date": str(datetime.date.today())}
     about |= {"heatgraph": version("heatgraph"), "scikit-learn": version("scikit-learn")}
     results: dict[str, Any] = {"about": about, "six problems": []}
     some = given.methods is not None or given.tables is not None
     if some and given.output.exists():
-        results = json.loads(given.output.read_text()) | {"about": about}
+        earlier = json.loads(given.output.read_text())
+        for row in earlier["six problems"]:
+            row.setdefault("commit", earlier["about"]["commit"])
+        results = earlier | {"about": about}
     for name in names if not some else given.methods or ():
         rows = {row["method"]: row for row in results["six problems"]}
         rows[name] = recovered(name, given.graphs)

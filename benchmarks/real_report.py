@@ -14,12 +14,12 @@ from benchmarks.real_data import makers
 from benchmarks.real_methods import METHODS
 from benchmarks.real_score import HIDINGS, SIZES
 from heatgraph.experiments.base import COLOURS, plain
-from heatgraph.plotting.style import INK
 
 OURS = "HeatCovariance"
 RIVALS = ("LedoitWolf", "OAS", "GraphicalLassoCV", "KNNImputer", "IterativeImputer")
 FIGURES = ("AP", "F", "seconds")
-MARKS = "osD^vPX<>hpdH"  # one a method
+PANELS = 5  # of a picture, side by side
+GREY = "0.75"
 WORST = 2.0  # of a picture: the mean of each node misses 1
 ROUNDING = 1e-9  # two AP that differ by less are equal
 
@@ -172,7 +172,7 @@ def summary_text(numbers: dict[str, Any]) -> str:
 
 
 def pictures(rows: list[Row]) -> dict[str, Figure]:
-    """A dot a method: what it missed, and its AP, on every data set."""
+    """What each method missed, and its AP, on every data set."""
     drawn = {
         f"missed-{hiding}": _missed_picture(rows, hiding)
         for hiding in HIDINGS
@@ -186,36 +186,44 @@ def pictures(rows: list[Row]) -> dict[str, Figure]:
 def _missed_picture(rows: list[Row], hiding: str) -> Figure:
     where = "at random" if hiding == "random" else "in blocks"
     title = f"share of the hidden entries' energy missed, a fifth hidden {where}"
-    figure = _picture(rows, title, lambda r: r.get(hiding, {}).get("missed"), log=True)
-    (ax,) = figure.axes
-    if ax.get_xlim()[1] > WORST:
-        ax.set_xlim(right=WORST)
-        ax.set_xlabel(f"{title}; more than {WORST:g} is not shown")
-    return figure
+    return _picture(rows, title, lambda r: r.get(hiding, {}).get("missed"), log=True)
 
 
 def _picture(rows: list[Row], title: str, value_of, log: bool = False) -> Figure:
+    """A panel for each method: its values on every data set, over those of all methods in grey."""
     problems = by_problem(r for r in rows if value_of(r) is not None)
-    figure = Figure(figsize=(9.0, 1.4 + 0.42 * len(problems)), layout="constrained")
-    FigureCanvasAgg(figure)
-    ax = figure.subplots()
     labels = list(problems)
-    for k, method in enumerate(METHODS):
-        at = [y for y, problem in enumerate(labels) if method in problems[problem]]
-        dots = [value_of(problems[labels[y]][method]) for y in at]
-        ours = method == OURS
-        style = {
-            "color": INK if ours else COLOURS[k % len(COLOURS)],
-            "marker": "*" if ours else MARKS[k % len(MARKS)],
-            "markersize": 13 if ours else 6,
-        }
-        if dots:
-            ax.plot(dots, at, linestyle="none", alpha=0.85, label=method, zorder=3 + ours, **style)
-    ax.set_yticks(range(len(labels)), [f"{data}, {size}" for data, size in labels])
-    ax.invert_yaxis()
+    dots = {
+        method: [
+            (value_of(problems[problem][method]), y)
+            for y, problem in enumerate(labels)
+            if method in problems[problem]
+        ]
+        for method in METHODS
+    }
+    drawn = {method: np.array(at).T for method, at in dots.items() if at}
+    every = np.concatenate(list(drawn.values()), axis=1)
+    n_rows = math.ceil(len(drawn) / PANELS)
+    height = 0.9 + n_rows * (0.45 + 0.16 * len(labels))
+    figure = Figure(figsize=(2.4 * PANELS, height), layout="constrained")
+    FigureCanvasAgg(figure)
+    grid = figure.subplots(n_rows, PANELS, sharex=True, sharey=True, squeeze=False)
+    for ax, (method, own) in zip(grid.flat, drawn.items(), strict=False):
+        ax.plot(*every, "|", color=GREY, markersize=7, zorder=2)
+        ax.plot(*own, "o", color=COLOURS[method == OURS], markersize=5, zorder=3)
+        ax.set_title(method, loc="left", fontsize="medium")
+        plain(ax)
+    first = grid[0, 0]
+    first.set_yticks(range(len(labels)), [f"{data}, {size}" for data, size in labels])
+    first.invert_yaxis()
+    first.tick_params(axis="y", labelsize="small")
     if log:
-        ax.set_xscale("log")
-    ax.set_xlabel(title)
-    plain(ax)
-    figure.legend(loc="outside right upper", frameon=False, fontsize="small")
+        first.set_xscale("log")
+    worst = every[0].max() > WORST
+    if worst:
+        first.set_xlim(right=WORST)
+    for ax in grid.flat[len(drawn) :]:
+        ax.set_visible(False)
+    beyond = f"; more than {WORST:g} is not shown" if worst else ""
+    figure.supxlabel(f"{title} (grey: every method{beyond})", fontsize="medium")
     return figure
