@@ -25,7 +25,9 @@ SCALE := benchmarks/bench_scale.py
 REAL := benchmarks/bench_real.py
 COVARIANCE := benchmarks/bench_covariance.py
 LARGE := benchmarks/bench_large.py
-BENCHMARKS := $(filter-out $(ACCURACY) $(LOCALISE) $(DISTRIBUTED) $(SCALE) $(REAL) $(COVARIANCE) $(LARGE),$(sort $(wildcard benchmarks/bench_*.py)))
+METHODS := benchmarks/bench_methods.py
+KERNELS := benchmarks/bench_kernels.py
+BENCHMARKS := $(filter-out $(ACCURACY) $(LOCALISE) $(DISTRIBUTED) $(SCALE) $(REAL) $(COVARIANCE) $(LARGE) $(METHODS) $(KERNELS),$(sort $(wildcard benchmarks/bench_*.py)))
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
@@ -125,6 +127,8 @@ bench-real: setup $(REAL_VENV)/.installed  ## Run the benchmark on data from els
 	$(REAL_VENV)/bin/python -m benchmarks.real_data --seeds $(REAL_SEEDS)
 	$(BIN)/python -m $(subst /,.,$(basename $(REAL))) --seeds $(REAL_SEEDS) $(REAL_ARGS)
 	$(BIN)/python -m $(subst /,.,$(basename $(COVARIANCE))) --seeds $(REAL_SEEDS)
+	$(BIN)/python -m $(subst /,.,$(basename $(KERNELS))) --seeds $(REAL_SEEDS)
+	$(BIN)/python -m $(subst /,.,$(basename $(METHODS)))
 
 bench-scale: setup $(REAL_VENV)/.installed  ## Run the benchmark of large graphs, for an hour or so
 	$(BIN)/python -m $(subst /,.,$(basename $(LARGE)))

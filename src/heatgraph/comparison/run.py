@@ -188,10 +188,11 @@ class _Task:
             for fit in run(delayed(_fit)(model, self._part(*part)) for part in parts):
                 fits.append(fit)
                 advance(name)
-        except (ValueError, ArithmeticError, np.linalg.LinAlgError, MemoryError) as error:
+        except Exception as error:  # of any kind: the methods that are done would be lost with it
             for _ in range(self.n_fits - len(fits)):
                 advance(name)
-            return _Judged(MethodResult(name, status=f"failed: {error}"))
+            kind = "" if isinstance(error, ValueError) else f"{type(error).__name__}: "
+            return _Judged(MethodResult(name, status=f"failed: {kind}{error}"))
         return self._row(name, fits)
 
     def _part(self, fit: Ints, test: Ints | None) -> _Part:
