@@ -283,7 +283,7 @@ def main() -> None:
         earlier = json.loads(given.output.read_text())
         for row in earlier["six problems"]:
             row.setdefault("commit", earlier["about"]["commit"])
-        results = earlier | {"about": about}
+        results = earlier | ({"about": about} if given.tables else {})  # rows have their own commit
     for name in names if not some else given.methods or ():
         rows = {row["method"]: row for row in results["six problems"]}
         rows[name] = recovered(name, given.graphs)
@@ -294,6 +294,7 @@ def main() -> None:
         results[key] = TABLES[key](given.graphs)
         kept(given.output, results)
         print(as_table(results[key]), flush=True)
+    kept(given.output, results)
     measured = given.output.with_name("real.json")
     real = json.loads(measured.read_text())["rows"] if measured.exists() else []
     whole = all_methods(results["six problems"], real)

@@ -213,10 +213,10 @@ def _picture(rows: list[Row], title: str, value_of, log: bool = False) -> Figure
         ax.plot(*own, "o", color=COLOURS[method == OURS], markersize=5, zorder=3)
         ax.set_title(method, loc="left", fontsize="medium")
         plain(ax)
+        ax.tick_params(labelsize="small")
     first = grid[0, 0]
     first.set_yticks(range(len(labels)), [f"{data}, {size}" for data, size in labels])
     first.invert_yaxis()
-    first.tick_params(axis="y", labelsize="small")
     if log:
         first.set_xscale("log")
     worst = every[0].max() > WORST
