@@ -53,6 +53,11 @@ class Failing(BaseEstimator):
         raise ValueError("X is not to its taste.")
 
 
+class Broken(BaseEstimator):
+    def fit(self, X, y=None):
+        raise RuntimeError("no licence")
+
+
 class Stopped(BaseEstimator):
     def fit(self, X, y=None):
         raise KeyboardInterrupt
@@ -143,9 +148,11 @@ def test_nothing_compared_is_a_result_too(tmp_path):
 
 
 def test_a_failure_is_a_row(frame):
-    found = heatgraph.compare(frame, {"bad": Failing(), "GGL": GeneralizedLaplacian()})
+    methods = {"bad": Failing(), "broken": Broken(), "GGL": GeneralizedLaplacian()}
+    found = heatgraph.compare(frame, methods)
     assert found["bad"].status == "failed: X is not to its taste."
-    assert found.results[-1].name == "bad"
+    assert found["broken"].status == "failed: RuntimeError: no licence"
+    assert {result.name for result in found.results[-2:]} == {"bad", "broken"}
     assert found["GGL"].predicts
 
 
