@@ -35,6 +35,6 @@ def test_a_row_with_a_leader_runs_at_the_best_rows_of_that_one(ran):
     held, learned = ([found[_key(block, row, k)] for k in range(2)] for row in rows)
     assert ran[:2] == [grid("paper", False)] * 2
     assert [len(tried) for tried in ran[2:]] == [KEPT] * 2
-    assert [row[0] for row in learned[0]["grid"]] == pytest.approx([0.01] * 3 + [10.0, 10**0.5])
-    assert [scores[0] for scores in learned[1]["scores"][:3]] == [1.0] * 3
+    assert [row[0] for row in learned[0]["grid"]] == pytest.approx([0.01] * 3)
+    assert [scores[0] for scores in learned[1]["scores"]] == [1.0] * 3
     assert max(scores[0] for scores in held[0]["scores"]) == 1.0

@@ -37,7 +37,7 @@ from heatgraph.experiments.table_rows import (
 )
 from heatgraph.experiments.tables_page import NOISES, TITLES, page_of
 
-KEPT = 5  # rows of a grid
+KEPT = 3  # rows of a grid
 
 
 @dataclass(frozen=True)
