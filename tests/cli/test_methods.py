@@ -3,6 +3,7 @@
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from heatgraph.baselines import (
@@ -74,6 +75,20 @@ def test_foreign_options_are_refused(refused, signals, tmp_path, options, messag
 def test_models_without_sources_say_so(run, refused, signals, tmp_path):
     run("learn", signals, "-o", tmp_path / "out", "--method", "smooth")
     assert "without sources" in refused("sources", tmp_path / "out", signals)
+
+
+def test_every_model_that_predicts_fills_gaps(run, refused, signals, frame, tmp_path):
+    run("learn", signals, "-o", tmp_path / "out", "--method", "laplacian", "--n-edges", 4)
+    gaps = frame.copy()
+    gaps.iloc[::3, 1] = np.nan
+    gaps.to_csv(tmp_path / "gaps.csv", index=False)
+    run("impute", tmp_path / "out", tmp_path / "gaps.csv", "-o", tmp_path / "full.csv")
+    filled = pd.read_csv(tmp_path / "full.csv")
+    model = GeneralizedLaplacian(n_edges=4).fit(frame)
+    np.testing.assert_allclose(filled, model.impute(gaps), rtol=1e-9)
+    run("learn", signals, "-o", tmp_path / "none", "--method", "polytope", "--n-edges", 4)
+    line = refused("impute", tmp_path / "none", tmp_path / "gaps.csv", "-o", tmp_path / "f.csv")
+    assert "a DiffusionPolytope, which predicts no values; learn a model with --method heat" in line
 
 
 @pytest.mark.parametrize("method", ["smooth", "templates", "glasso", "filter", "polytope"])

@@ -12,9 +12,11 @@ from heatgraph.arrays import Array, Mask
 from heatgraph.cli.console import Output, counted
 from heatgraph.cli.csv_reader import check_output
 from heatgraph.cli.options import ForceFlag, ModelFile, TableOptions, with_shared_options
-from heatgraph.cli.result_folder import parents_made
-from heatgraph.cli.sources import HeatModel, heat_model, signals_for
+from heatgraph.cli.result_folder import model_path, parents_made
+from heatgraph.cli.sources import signals_for
+from heatgraph.cli.task import IMPUTE
 from heatgraph.estimators import HeatCovariance
+from heatgraph.storage import load_model
 
 
 @with_shared_options
@@ -41,15 +43,21 @@ def impute(
     force: ForceFlag = False,
     out: Output,
 ) -> None:
-    """Fill the missing values of signals by what their sources diffuse into.
+    """Fill the missing values of signals by what a learned model expects of them.
 
-    Observed values are kept, and so is the shape of the table: labels, the order of its columns,
-    and which way round it is.  A signal with nothing observed stays empty.  A Gaussian model gives
-    the mean and the standard deviation of what is missing, given what was observed.
+    A sparse model fills in what the sources of the observed values diffuse into; every other one
+    fills in the mean, given what was observed of the same signal.  Observed values are kept, and
+    so is the shape of the table: labels, the order of its columns, and which way round it is.  A
+    signal with nothing observed stays empty.
     """
     with out.errors_told():
         check_output(output, force)
-        model = heat_model(model_file)
+        model = load_model(model_path(model_file))
+        if not hasattr(model, "impute"):
+            raise ValueError(
+                f"{model_file} holds a {type(model).__name__}, which predicts no values; learn a "
+                f"model with --method {', '.join(IMPUTE[:-1])} or {IMPUTE[-1]}"
+            )
         if std is not None:
             _check_std(std, output, force, model)
         table = signals_for(model, signals, options)
@@ -83,10 +91,10 @@ def impute(
         out.show(summary, _human(summary, output, std))
 
 
-def _check_std(std: Path, output: Path, force: bool, model: HeatModel) -> None:
+def _check_std(std: Path, output: Path, force: bool, model: Any) -> None:
     if not isinstance(model, HeatCovariance):
         raise ValueError(
-            "--std needs a Gaussian model, and this is a sparse one, which has no standard "
+            f"--std needs a Gaussian model of heat, and {type(model).__name__} has no standard "
             "deviations; learn one with --model gaussian"
         )
     if std.absolute() == output.absolute():
@@ -94,7 +102,7 @@ def _check_std(std: Path, output: Path, force: bool, model: HeatModel) -> None:
     check_output(std, force)
 
 
-def _impute(model: HeatModel, frame: Any, seen: Mask) -> tuple[Array, Array]:
+def _impute(model: Any, frame: Any, seen: Mask) -> tuple[Array, Array]:
     """The signals with their gaps filled, and standard deviations where the model has them."""
     filled, spread = np.full((2, *frame.shape), np.nan)
     if isinstance(model, HeatCovariance):

@@ -331,6 +331,8 @@ def _chosen(model: Any) -> dict[str, Any]:
         if isinstance(model.sources_, np.ndarray):
             n_sources = np.count_nonzero(model.sources_)
             chosen["sources_per_signal"] = float(n_sources / len(model.sources_))
+            heat = np.abs(model.sources_).sum(axis=(0, 2))
+            chosen["share_of_heat"] = (heat / (heat.sum() or 1.0)).tolist()
         if getattr(model, "held_out_", None) is not None:
             chosen["chosen_at_end"] = list(model.chosen_at_end_)
     return chosen
@@ -347,12 +349,13 @@ def human(model: Any, table: SignalTable | ClusterTable) -> list[Any]:
     facts = summary_of(model, table)
     chosen = [f"{key} {facts[key]:.3g}" for key in PARAMETERS if key in facts]
     if "noise_variance" in facts:
-        chosen.append(f"noise variance {facts['noise_variance']:.3g}")
+        noise = np.sqrt(facts["noise_variance"])
+        chosen.append(f"standard deviation of the noise {noise:.2g}, in the unit of the signals")
     return [
         *_told_prediction(facts),
         *([str(model.comparison_)] if facts["comparison"] else []),
         _told_graph(facts, model),
-        edge_table(facts["strongest_edges"][:5]),
+        *([edge_table(facts["strongest_edges"][:5])] if facts["n_edges"] else []),
         *([f"Parameters: {', '.join(chosen)}."] if chosen else []),
         f"Status: {facts['status']} after {counted(facts['n_iter'], 'iteration')}, residual "
         f"{facts['residual']:.1e}. {facts['advice']}",
@@ -380,10 +383,15 @@ def _warn_of_prediction(model: Any, out: Output) -> None:
 def _told_graph(facts: dict[str, Any], model: Any) -> str:
     sources = ""
     if "scales" in facts:
-        times = ", ".join(f"{tau:.3g}" for tau in facts["scales"])
-        each = facts.get("sources_per_signal")
+        scales, each = facts["scales"], facts.get("sources_per_signal")
         found = "" if each is None else f"{each:.2g} sources each, "
-        sources = f", {found}at {'scale' if len(facts['scales']) == 1 else 'scales'} {times}"
+        times = [f"{tau:.3g}" for tau in scales]
+        if len(scales) > 1 and each is not None:  # a scale with little heat may be none
+            shares = facts["share_of_heat"]
+            times = [
+                f"{tau} ({share:.0%} of the heat)" for tau, share in zip(times, shares, strict=True)
+            ]
+        sources = f", {found}at {'scale' if len(scales) == 1 else 'scales'} {', '.join(times)}"
     return (
         f"Learned a graph of {counted(facts['n_nodes'], 'node')} and "
         f"{counted(facts['n_edges'], 'edge')} from {counted(facts['n_signals'], 'signal')}"

@@ -102,7 +102,7 @@ def heat_model(path: Path) -> HeatModel:
     return model
 
 
-def signals_for(model: HeatModel, path: Path, options: TableOptions) -> SignalTable:
+def signals_for(model: Any, path: Path, options: TableOptions) -> SignalTable:
     """Signals from a file, their columns in the order of the model's nodes."""
     names = model.graph_.names
     nodes = None if names is None else tuple(map(str, names))
@@ -132,7 +132,7 @@ def located(model: HeatModel, X: Any) -> SourceCodes:
     return SourceCodes(sources, np.zeros(len(X)), scales=scales.tolist())
 
 
-def match_nodes(path: Path, table: SignalTable, model: HeatModel) -> SignalTable:
+def match_nodes(path: Path, table: SignalTable, model: Any) -> SignalTable:
     """The columns in the order of the model's nodes."""
     n_nodes = model.graph_.n_nodes
     if model.graph_.names is None or table.names is None:
@@ -177,7 +177,7 @@ def write_result(
     drawn = found.sources[loudest]
     if (
         isinstance(model, HeatCovariance) and not at_once
-    ):  # heat from every nodes: ring the strongest
+    ):  # heat from every node: ring the strongest
         least = np.sort(np.abs(drawn), axis=None)[-min(top, drawn.size)]
         drawn = np.where(np.abs(drawn) >= least, drawn, 0.0)
     draw(
@@ -223,7 +223,8 @@ def human(summary: dict[str, Any], output: Path | None) -> list[Any]:
     if summary["at_once"]:
         found = (
             f"Found {counted(summary['n_sources'], 'source')} of {signals}, those of a signal at "
-            "the one scale that explains it best; the strongest:"
+            "the one scale that explains it best. Heat is taken to be positive; the strength of a "
+            "lone source is a tenth too small, as the penalty shrinks it. The strongest:"
         )
     elif summary["model"] == "gaussian":
         found = (

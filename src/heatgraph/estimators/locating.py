@@ -76,13 +76,15 @@ class SourcesMixin:
             Weight of the sparsity of the sources, in units of the norm of each signal.  From 2 on
             no source is found.
         positive : bool
-            Whether heat is only ever added.
+            True takes heat to be only ever added, so that every strength is positive; False lets
+            heat be taken away as well.
 
         Returns
         -------
         DataFrame
             One row per source: ``signal``, ``node``, ``scale``, ``strength`` in the units of
-            ``X``, and ``explained``, the share of the signal's energy that all of its sources
+            ``X`` (the penalty makes it too small, that of a lone source by the share
+            ``alpha / 2``), and ``explained``, the share of the signal's energy that all of its sources
             explain.  The strongest source of each signal comes first.  A signal that is zero, or
             of which nothing was observed, has no row.
         """
