@@ -76,6 +76,8 @@ def compare(
         table = table.with_past(held_out.lags)
         known = None if truth is None else _known_graph(truth, table)
         out.note("; ".join(table.notes) + ".")
+        for doubt in table.warnings:
+            out.warning(doubt)
         with result_folder(output, force) as folder:
             found = compare_methods(
                 table.frame,
@@ -95,6 +97,7 @@ def compare(
             files = listed(folder, output)
         summary: dict[str, Any] = {"command": "compare", "signals_file": str(signals)}
         summary |= {**json_module.loads(found.to_json()), "files": files}
+        summary["warnings"] = out.warnings
         unfinished = [f"{r.name}: {r.status}" for r in found.results if r.status != "ok"]
         lines = [_rows(found), *unfinished, found.verdict, f"Results are in {output}"]
         out.show(summary, [*lines, *address_of(output)])

@@ -430,7 +430,10 @@ def _check(path: Path, table: SignalTable, options: TableOptions) -> SignalTable
                 raise ValueError(f"{path}: node {k + 1} has no printable name, got {name!r}")
     n_signals, n_nodes = table.values.shape
     if n_nodes < 2:
-        raise ValueError(f"{path} has {counted(n_nodes, 'node')}; a graph needs at least 2")
+        raise ValueError(
+            f"{path} has {counted(n_nodes, 'node')}; a graph needs at least 2. Columns of text are "
+            "separated by commas, semicolons or tabs"
+        )
 
     def column(k: int) -> str:
         return f"node {k + 1}" if table.names is None else f"column {table.names[k]!r}"
