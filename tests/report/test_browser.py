@@ -6,6 +6,7 @@ import time
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.image import imread as read_picture
 
 from heatgraph import Graph
 from heatgraph.cli.demo import TOWNS, make_example
@@ -297,6 +298,18 @@ def test_fits_a_phone_in_light_and_dark(open_page, hostile_page, scheme):
     assert dark == (scheme == "dark")
     assert (int(ink[1:3], 16) > 128) == dark
     opened.check_quiet(hostile_page)
+
+
+def test_printed_from_the_dark_it_is_light(open_page, hostile_page, tmp_path):
+    page = open_page(hostile_page, color_scheme="dark").page
+
+    def brightness():
+        page.locator("#graph").screenshot(path=tmp_path / "graph.png")
+        return float(np.median(read_picture(tmp_path / "graph.png")[..., :3]))
+
+    assert brightness() < 0.2
+    page.emulate_media(media="print")
+    assert brightness() > 0.9
 
 
 def test_every_control_is_reached_by_the_keyboard(open_page, hostile_page):

@@ -167,7 +167,9 @@ def read_cells(path: Path) -> Cells:
     width = len(cells.rows[0])
     for row, line in zip(cells.rows, cells.lines, strict=True):
         if len(row) != width:
-            above = "; remove what stands above the names of the columns" if width < len(row) else ""
+            above = (
+                "; remove what stands above the names of the columns" if width < len(row) else ""
+            )
             raise ValueError(
                 f"{path}, line {line}: {len(row)} fields, the first line has {width}{above}"
             )

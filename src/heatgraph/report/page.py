@@ -193,7 +193,7 @@ def _graph_hint(content: Content) -> str:
         if content.places.axes is None
         else "Nodes stand where their coordinates say."
     )
-    return f"Wide, dark edges are heavy ones. {where} Point at a node or an edge, or click it."
+    return f"Wide, strong edges are heavy ones. {where} Point at a node or an edge, or click it."
 
 
 def _matrix_hint(content: Content) -> str:
@@ -202,8 +202,8 @@ def _matrix_hint(content: Content) -> str:
     told = "" if content.graph.n_nodes <= MAX_NAMED else " Point at a square to see whose it is."
     goes = " An edge goes from its row to its column." if content.graph.directed else ""
     return (
-        "A row and a column for every node; the darker, the heavier the edge. Nodes of one "
-        f"community, framed, stand together.{goes}{told}"
+        "A row and a column for every node; the stronger the colour, the heavier the edge. Nodes "
+        f"of one community, framed, stand together.{goes}{told}"
     )
 
 

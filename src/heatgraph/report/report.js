@@ -61,7 +61,7 @@
     }
   };
   paint(dark.matches);
-  // A canvas cannot be painted anew in time for paper: there the style keeps its ground dark.
+  // A canvas cannot be painted anew in time for paper: there the style turns dark pictures light.
   dark.addEventListener("change", () => matchMedia("print").matches || paint(dark.matches));
 
   // Edges, lightest first: a cut keeps the last ones.
