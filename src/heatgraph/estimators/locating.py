@@ -85,8 +85,8 @@ class SourcesMixin:
             One row per source: ``signal``, ``node``, ``scale``, ``strength`` in the units of
             ``X`` (the penalty makes it too small, that of a lone source by the share
             ``alpha / 2``), and ``explained``, the share of the signal's energy that all of its
-            sources explain.  The strongest source of each signal comes first.  A signal that is zero, or
-            of which nothing was observed, has no row.
+            sources explain.  The strongest source of each signal comes first.  A signal that is
+            zero, or of which nothing was observed, has no row.
         """
         check_is_fitted(self)
         model: Any = self
