@@ -100,6 +100,9 @@ def test_the_numbers_are_those_of_the_folds(learned):
             guess = u[h] + C[np.ix_(h, o)] @ np.linalg.solve(C[np.ix_(o, o)], values[m, o] - u[o])
             without[m] = np.sum((values[m, h] - guess) ** 2)
     assert found.no_graph == pytest.approx(without.sum() / total.sum(), rel=1e-6)
+    less = errors[found.kept] - without
+    spread = (less - less.sum() / total.sum() * total).std()
+    assert found.no_graph_error == pytest.approx(6 * spread / total.sum(), rel=1e-6)
     floor = 1e-3 * total.mean()
     ratios = np.log((errors["sparse"] + floor) / (errors["gaussian"] + floor))
     assert found.log_ratio == pytest.approx(ratios.mean(), rel=1e-6)

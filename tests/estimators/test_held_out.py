@@ -10,6 +10,7 @@ from sklearn.model_selection import TimeSeriesSplit
 
 from heatgraph import HeatCovariance, LearnHeat
 from heatgraph.datasets import make_graph, make_heat_signals
+from heatgraph.estimators.hidden import Predicted
 
 
 def series(seed, M, N, rho):
@@ -68,3 +69,11 @@ def test_splitters_and_groups_decide_what_is_held_out(signals, kind):
     assert not one.equals(other)
     with pytest.raises(ValueError, match="one label per signal"):
         kind(**given).fit(signals, groups=groups[:3])
+
+
+@pytest.mark.parametrize(("error", "is_worse"), [(0.01, True), (0.03, False), (np.nan, False)])
+def test_no_graph_is_better_only_by_more_than_chance(error, is_worse):
+    predicted = Predicted(0.75, 0.02, 0.80, error)
+    assert predicted.is_worse == is_worse
+    assert "predicts 75% ± 2% of the variance of hidden values; LedoitWolf" in str(predicted)
+    assert ("± " in str(predicted).partition("LedoitWolf")[2]) == np.isfinite(error)

@@ -16,7 +16,7 @@ from heatgraph.cli import INTERRUPTED
 COMMANDS = {
     "learn": "Learn the graph on which signals diffused.",
     "sources": "Find the sources of signals on a learned graph.",
-    "impute": "Fill the missing values of signals by what their sources diffuse into.",
+    "impute": "Fill the missing values of signals by what a learned model expects of them.",
     "compare": "Compare methods by what they predict of signals that they have not seen.",
     "report": "Write a page that shows a model: one file, which needs no network to open.",
     "reproduce": "Compute tables and figures of the paper anew, and put them beside the paper's.",

@@ -54,14 +54,19 @@ from heatgraph.cli.task import (
 )
 from heatgraph.estimators import HeatCovariance, LearnHeat, ModelComparison
 from heatgraph.estimators.choosing_model import MODELS
-from heatgraph.estimators.hidden import predicted_shares
+from heatgraph.estimators.hidden import Predicted
 from heatgraph.graph import Graph
 from heatgraph.report.page_data import place
 from heatgraph.solvers.result import Status
 
 PARAMETERS = ("alpha", "beta", "shrinkage", "penalty", "eps")  # that a fit may have chosen
 SHARES = ("missed", "standard_error")
-PREDICTED = ("predicted", "predicted_by_ledoit_wolf")
+PREDICTED = (
+    "predicted",
+    "predicted_standard_error",
+    "predicted_by_ledoit_wolf",
+    "difference_standard_error",
+)
 SURE = 0.95  # confidence from which an edge is called nearly certain
 STOPPED = (
     "stopped before there was a graph, and nothing was written; with --checkpoint FILE the same "
@@ -340,7 +345,7 @@ def _chosen(model: Any) -> dict[str, Any]:
 
 def _prediction(model: Any) -> dict[str, float]:
     """Shares of the variance of hidden entries predicted on held-out signals, where known."""
-    shares = predicted_shares(model)
+    shares = Predicted.of(model)
     return {} if shares is None else dict(zip(PREDICTED, shares, strict=True))
 
 
@@ -352,7 +357,7 @@ def human(model: Any, table: SignalTable | ClusterTable) -> list[Any]:
         noise = np.sqrt(facts["noise_variance"])
         chosen.append(f"standard deviation of the noise {noise:.2g}, in the unit of the signals")
     return [
-        *_told_prediction(facts),
+        *([f"The graph {predicted}."] if (predicted := Predicted.of(model)) else []),
         *([str(model.comparison_)] if facts["comparison"] else []),
         _told_graph(facts, model),
         *([edge_table(facts["strongest_edges"][:5])] if facts["n_edges"] else []),
@@ -362,21 +367,13 @@ def human(model: Any, table: SignalTable | ClusterTable) -> list[Any]:
     ]
 
 
-def _told_prediction(facts: dict[str, Any]) -> list[str]:
-    if "predicted" not in facts:
-        return []
-    predicted = round(facts["predicted"], 3) + 0.0  # never "-0.0%"
-    without = facts["predicted_by_ledoit_wolf"]
-    beside = f"; LedoitWolf, without a graph, {without:.1%}" if np.isfinite(without) else ""
-    return [f"The graph predicts {predicted:.1%} of the variance of hidden values{beside}."]
-
-
 def _warn_of_prediction(model: Any, out: Output) -> None:
-    facts = _prediction(model)
-    if facts and facts["predicted_by_ledoit_wolf"] > facts["predicted"]:
+    predicted = Predicted.of(model)
+    if predicted is not None and predicted.is_worse:
         out.warning(
-            "These signals are predicted better without this graph (by LedoitWolf): do not rely on "
-            "it."
+            "hidden values are predicted better without this graph, by LedoitWolf, and by more "
+            "than chance: fill gaps by that, and do not rely on an edge without looking at its "
+            "confidence"
         )
 
 

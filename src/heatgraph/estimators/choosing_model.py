@@ -23,6 +23,7 @@ from heatgraph.estimators.heat_covariance import HeatCovariance
 from heatgraph.estimators.hidden import (
     ESTIMATOR_OF,
     ModelComparison,
+    Predicted,
     ShrunkCovariance,
     counts_of,
     hidden_errors,
@@ -102,7 +103,7 @@ def learn(
     n_jobs : int, optional
         See :class:`LearnHeat`.
     verbose : int
-        1 shows progress bars, and one line that says which model was kept.
+        1 shows progress bars, how well the model predicts, and which one was kept.
     **parameters
         Further parameters of the model; with "auto" those that both have: ``n_scales``,
         ``fit_intercept`` (True unless given), ``candidates``, ``n_edges``, ``cut``, ``kernel``,
@@ -128,7 +129,8 @@ def learn(
     X, groups = with_epochs(X, groups, lag)
     found = choose_model(X, model, cv, given, groups)
     if verbose and found.comparison_ is not None:
-        Console(stderr=True).print(str(found.comparison_), highlight=False, soft_wrap=True)
+        told = f"The graph {Predicted.of(found)}.\n{found.comparison_}"
+        Console(stderr=True).print(told, highlight=False, soft_wrap=True)
     return found
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
-from typing import Any, Self
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import pandas as pd
@@ -17,7 +17,11 @@ from heatgraph.errors import ParameterError
 from heatgraph.estimators.validation import check_complete, check_signals, unit_of
 from heatgraph.models.heat import Signals
 from heatgraph.selection.masked_prediction import HIDDEN_SHARE as SCORED_SHARE
-from heatgraph.selection.masked_prediction import hide_entries, interpolation_errors
+from heatgraph.selection.masked_prediction import (
+    hide_entries,
+    interpolation_errors,
+    share_missed,
+)
 
 HIDDEN_SHARE = 0.2  # of the entries of a signal
 GUESSED = "filled in without knowledge"  # how the warning of nodes never observed begins
@@ -243,6 +247,9 @@ class ModelComparison:
     log_ratio, log_ratio_error : float
         Mean over the signals of the logarithm of the squared error of LearnHeat over that of
         HeatCovariance, and its standard error.  Below 0, LearnHeat is kept.
+    no_graph_error : float
+        Standard error of the difference of ``no_graph`` and the share that the kept model missed,
+        paired by signal.
     """
 
     sparse: float
@@ -254,6 +261,7 @@ class ModelComparison:
     no_graph: float = np.nan
     log_ratio: float = np.nan
     log_ratio_error: float = np.nan
+    no_graph_error: float = np.nan
 
     @classmethod
     def of(
@@ -262,12 +270,14 @@ class ModelComparison:
         """From squared errors of each signal, (M,), and what the node means miss of it."""
         nothing = np.full(total.shape, np.nan)
         sparse = nothing if sparse is None else sparse
-        shares = [_share(errors, total) for errors in (sparse, gaussian)]
-        _, paired = _share(sparse - gaussian, total)
-        without, _ = _share(no_graph, total)
+        shares = [share_missed(errors, total) for errors in (sparse, gaussian)]
+        _, paired = share_missed(sparse - gaussian, total)
+        without, _ = share_missed(no_graph, total)
         ratios = log_ratios(sparse, gaussian, total)
         apart = float(ratios.mean()), float(ratios.std() / np.sqrt(ratios.size))
-        return cls(*shares[0], *shares[1], paired, float(total.size), without, *apart)
+        found = cls(*shares[0], *shares[1], paired, float(total.size), without, *apart)
+        kept = sparse if found.kept == "sparse" else gaussian
+        return replace(found, no_graph_error=share_missed(kept - no_graph, total)[1])
 
     @property
     def kept(self) -> str:
@@ -299,13 +309,10 @@ class ModelComparison:
         # The typical ratio, and what it is with a standard error more or less.
         apart, error = -abs(self.log_ratio), self.log_ratio_error
         ratio, low, high = (f"{np.exp(apart + k * error):.2g}" for k in (0, -1, 1))
-        without = (
-            "" if np.isnan(self.no_graph) else f"; LedoitWolf, without a graph, {self.no_graph:.1%}"
-        )
         text = (
             f"{head}: in a typical held-out signal its squared error at hidden entries is {ratio} "
             f"({low} to {high}) times that of the {other} one ({ESTIMATOR_OF[other]}). It misses "
-            f"{missed}, the {other} one {percent(*self.missed(other))}{without}."
+            f"{missed}, the {other} one {percent(*self.missed(other))}."
         )
         if self.missed(other)[0] < self.missed(self.kept)[0]:
             text += f" A few signals hold most of the errors, in which the {other} one is better."
@@ -322,20 +329,45 @@ def log_ratios(sparse: Array, gaussian: Array, total: Array) -> Array:
     return ratios
 
 
-def predicted_shares(model: Any) -> tuple[float, float] | None:
-    """Shares of the variance of hidden entries that a model and LedoitWolf predict, where known."""
-    comparison, score = getattr(model, "comparison_", None), getattr(model, "held_out_", None)
-    if comparison is not None:
-        return 1.0 - comparison.missed(comparison.kept)[0], 1.0 - comparison.no_graph
-    return None if score is None else (score.predicted, score.ledoit_wolf)
+class Predicted(NamedTuple):
+    """Shares of the variance of hidden entries that a model and LedoitWolf predict.
 
+    ``difference_error`` is the standard error of their difference, paired by signal.
+    """
 
-def _share(errors: Array, total: Array) -> tuple[float, float]:
-    """The ratio of the sums, and its standard error: that of the mean of what is left of it."""
-    whole = float(total.sum()) or 1.0
-    ratio = float(errors.sum()) / whole
-    spread = float((errors - ratio * total).std())
-    return ratio, spread * float(np.sqrt(total.size)) / whole
+    share: float
+    error: float
+    without: float
+    difference_error: float
+
+    @classmethod
+    def of(cls, model: Any) -> Predicted | None:
+        """What is known of a fitted model from signals that were held out."""
+        both, score = getattr(model, "comparison_", None), getattr(model, "held_out_", None)
+        if both is not None:
+            missed, error = both.missed(both.kept)
+            return cls(1.0 - missed, error, 1.0 - both.no_graph, both.no_graph_error)
+        if score is None:
+            return None
+        error = score.ledoit_wolf_error
+        return cls(score.predicted, score.standard_error, score.ledoit_wolf, error)
+
+    @property
+    def is_worse(self) -> bool:
+        """Whether LedoitWolf predicts better, by more than chance."""
+        return self.without - self.share > CHANCE * self.difference_error
+
+    def __str__(self) -> str:
+        share = round(self.share, 3) + 0.0  # never "-0.0%"
+        text = f"predicts {percent(share, self.error)} of the variance of hidden values"
+        if np.isnan(self.without):
+            return text
+        text += f"; LedoitWolf, without a graph, {self.without:.1%}"
+        if np.isnan(self.difference_error):
+            return text
+        more = "more" if self.without > share else "less"
+        apart = percent(abs(self.without - share), self.difference_error)
+        return f"{text}, {apart} {more}"
 
 
 def percent(share: float, error: float) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from heatgraph.estimators.hidden import ESTIMATOR_OF, ModelComparison, predicted_shares
+from heatgraph.estimators.hidden import ESTIMATOR_OF, ModelComparison, Predicted
 from heatgraph.graph import Graph
 from heatgraph.plotting.curves import chosen_row, chosen_stretch, n_chosen
 from heatgraph.report.canvas import chosen_by_likelihood, paragraphs, table
@@ -44,12 +44,8 @@ def lead(model: Any, content: Content) -> str:
 
 def _prediction(model: Any) -> str:
     """How much the model predicts of held-out signals, beside what needs no graph."""
-    known = predicted_shares(model)
-    if known is None:
-        return ""
-    told = f"It predicts {known[0]:.1%} of the variance of hidden values"
-    without = f"; a covariance without a graph, {known[1]:.1%}" if np.isfinite(known[1]) else ""
-    return f"{told}{without}."
+    known = Predicted.of(model)
+    return "" if known is None else f"It {known}."
 
 
 def story(content: Content) -> str:

@@ -241,12 +241,15 @@ class HeldOutScore:
         ``LedoitWolf``, from the same entries.
     n_signals : float
         How many signals were held out.
+    ledoit_wolf_error : float
+        Standard error of the difference of the two shares, paired by signal.
     """
 
     predicted: float
     standard_error: float
     ledoit_wolf: float
     n_signals: float
+    ledoit_wolf_error: float = np.nan
 
     def __str__(self) -> str:
         return (
@@ -300,13 +303,21 @@ def score_held_out(
     ``parts`` are the signals that were fitted and those held out.  The second value is what the
     means of the nodes miss of each signal, one array per fold.
     """
-    by_means, by_gaussian = [], 0.0
+    by_means, by_gaussian = [], []
     for training, part in parts:
         u = np.broadcast_to(means_of(training)[:, None], part.truth.shape)
         by_means.append(part.errors(u))
-        by_gaussian += float(part.errors(gaussian_prediction(training, part)).sum())
-    missed, total = np.concatenate(errors), np.concatenate(by_means)
+        by_gaussian.append(part.errors(gaussian_prediction(training, part)))
+    missed, without, total = map(np.concatenate, (errors, by_gaussian, by_means))
+    share, spread = share_missed(missed, total)
+    _, paired = share_missed(missed - without, total)
+    other, _ = share_missed(without, total)
+    return HeldOutScore(1.0 - share, spread, 1.0 - other, float(total.size), paired), by_means
+
+
+def share_missed(errors: Array, total: Array) -> tuple[float, float]:
+    """The ratio of the sums, and its standard error: that of the mean of what is left of it."""
     whole = float(total.sum()) or 1.0
-    share = float(missed.sum()) / whole
-    spread = float((missed - share * total).std() * np.sqrt(total.size)) / whole
-    return HeldOutScore(1.0 - share, spread, 1.0 - by_gaussian / whole, float(total.size)), by_means
+    ratio = float(errors.sum()) / whole
+    spread = float((errors - ratio * total).std())
+    return ratio, spread * float(np.sqrt(total.size)) / whole
