@@ -22,6 +22,7 @@ import re
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import date
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -86,6 +87,7 @@ def _cpp(folder: Path) -> str:
     return " ".join(CPP_COMMENT.sub(" ", text).split())
 
 
+@cache  # most modules are listed by many results
 def _python(source: str) -> str:
     tree = ast.parse(source)
     for node in ast.walk(tree):
