@@ -16,6 +16,7 @@ from heatgraph.arrays import Array, Mask
 from heatgraph.errors import ParameterError
 from heatgraph.estimators.validation import check_complete, check_signals, unit_of
 from heatgraph.models.heat import Signals
+from heatgraph.models.moments import gap_patterns
 from heatgraph.selection.masked_prediction import HIDDEN_SHARE as SCORED_SHARE
 from heatgraph.selection.masked_prediction import (
     hide_entries,
@@ -170,14 +171,11 @@ def as_given(filled: Array, X: Any) -> Any:
 def fill_by_precision(X: Array, location: Array, P: Array) -> Array:
     """The missing entries by their mean under the precision ``P``: ``-P_mm^-1 P_mo (x - u)_o``."""
     filled = X.copy()
-    patterns, which = np.unique(np.isnan(X), axis=0, return_inverse=True)
-    for k, missing in enumerate(patterns):
-        if not missing.any():
-            continue
-        rows, m, o = np.flatnonzero(which.ravel() == k), np.flatnonzero(missing), ~missing
-        pull = (X[np.ix_(rows, np.flatnonzero(o))] - location[o]) @ P[np.ix_(o, missing)]
-        guess = -np.linalg.lstsq(P[np.ix_(missing, missing)], pull.T, rcond=None)[0].T
-        filled[np.ix_(rows, m)] = location[m] + guess
+    for rows, m, o in gap_patterns(X):
+        if m.size:
+            pull = (X[np.ix_(rows, o)] - location[o]) @ P[np.ix_(o, m)]
+            guess = -np.linalg.lstsq(P[np.ix_(m, m)], pull.T, rcond=None)[0].T
+            filled[np.ix_(rows, m)] = location[m] + guess
     return filled
 
 

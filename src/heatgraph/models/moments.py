@@ -50,28 +50,30 @@ class Moments:
 class Conditional:
     """Signals of which the same entries are missing, and what the others say of these.
 
-    ``rows`` are numbers of signals; ``missing`` and ``seen`` numbers of nodes; ``mean``
-    (rows, missing) and ``covariance`` (missing, missing) are conditional.
+    ``rows`` are numbers of signals, ``missing`` of nodes; ``mean`` (rows, missing) and
+    ``covariance`` (missing, missing) are conditional.
     """
 
     rows: Ints
     missing: Ints
-    seen: Ints
     mean: Array
     covariance: Array
 
 
+def gap_patterns(X: Array) -> Iterator[tuple[Ints, Ints, Ints]]:
+    """Numbers of the signals of which the same nodes are missing, of these nodes, of the others."""
+    patterns, which = np.unique(np.isnan(X), axis=0, return_inverse=True)
+    for k, missing in enumerate(patterns):
+        yield np.flatnonzero(which.ravel() == k), np.flatnonzero(missing), np.flatnonzero(~missing)
+
+
 def condition(X: Array, location: Array, C: Array) -> Iterator[Conditional]:
     """The missing entries of signals (M, N) given the others, one pattern of them at a time."""
-    missing = np.isnan(X)
-    patterns, which = np.unique(missing, axis=0, return_inverse=True)
-    for k, pattern in enumerate(patterns):
-        rows = np.flatnonzero(which.ravel() == k)
-        m, o = np.flatnonzero(pattern), np.flatnonzero(~pattern)
+    for rows, m, o in gap_patterns(X):
         gain = np.linalg.solve(C[np.ix_(o, o)], C[np.ix_(o, m)])
         mean = location[m] + (X[np.ix_(rows, o)] - location[o]) @ gain
         left = C[np.ix_(m, m)] - C[np.ix_(m, o)] @ gain
-        yield Conditional(rows, m, o, mean, 0.5 * (left + left.T))
+        yield Conditional(rows, m, mean, 0.5 * (left + left.T))
 
 
 def expected_moments(X: Array, location: Array, C: Array) -> Moments:
@@ -109,9 +111,7 @@ def rescaled_log_likelihood(X: Array, location: Array, C: Array) -> float:
 def _densities(X: Array, location: Array, C: Array) -> tuple[Array, Array, Array]:
     """Of what was observed of each signal: ``n``, ``log det C`` and ``(x - u)^T C^-1 (x - u)``."""
     size, log_det, form = np.empty((3, len(X)))
-    patterns, which = np.unique(np.isnan(X), axis=0, return_inverse=True)
-    for k, pattern in enumerate(patterns):
-        rows, o = np.flatnonzero(which.ravel() == k), np.flatnonzero(~pattern)
+    for rows, _, o in gap_patterns(X):
         root = np.linalg.cholesky(C[np.ix_(o, o)])
         white = np.linalg.solve(root, (X[np.ix_(rows, o)] - location[o]).T)
         size[rows], log_det[rows] = o.size, 2.0 * np.log(np.diag(root)).sum()

@@ -21,6 +21,7 @@ from scipy.linalg import cho_factor, cho_solve
 
 from heatgraph.arrays import Array, Ints
 from heatgraph.models.gaussian import GaussianHeat, GaussianPoint, InformationProducts
+from heatgraph.models.moments import gap_patterns
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,14 +50,8 @@ class ObservedHeat:
     @cached_property
     def patterns(self) -> list[Pattern]:
         """One for each set of nodes that was observed together."""
-        observed, which = np.unique(~np.isnan(self.X), axis=0, return_inverse=True)
-        found = []
-        for k, pattern in enumerate(observed):
-            seen = np.flatnonzero(pattern)
-            rows = np.flatnonzero(which.ravel() == k)
-            if seen.size:
-                found.append(Pattern(seen, self.X[np.ix_(rows, seen)]))
-        return found
+        patterns = gap_patterns(self.X)
+        return [Pattern(o, self.X[np.ix_(rows, o)]) for rows, _, o in patterns if o.size]
 
     @cached_property
     def shares(self) -> Array:
