@@ -293,7 +293,7 @@ def test_layout_of_large_graphs_that_fall_apart():
     ("call", "message"),
     [
         (lambda g: plot_graph(g, values=[1.0]), "one number per node"),
-        (lambda g: plot_graph(g, coordinates=np.ones((3, 2))), "coordinates must be finite"),
+        (lambda g: plot_graph(g, coordinates=np.ones((3, 2))), "coordinates must have shape"),
         (lambda g: plot_sources(g, np.ones(16), np.ones(16)), "sources must have the shape"),
         (lambda g: plot_sources(g, np.ones(16), np.ones((2, 16)), [1.0]), "scales must have one"),
         (lambda g: plot_convergence([]), "objective must be"),

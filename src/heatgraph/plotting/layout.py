@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from heatgraph.arrays import Array, Ints, Mask
 from heatgraph.graph import Graph
+from heatgraph.graph.checks import check_coordinates
 from heatgraph.plotting.style import FONT, INK, LITERAL, figure_of
 
 if TYPE_CHECKING:
@@ -27,12 +28,7 @@ NEAR = 12  # nodes that push a node away, in those rounds
 def places_of(graph: Graph, coordinates: ArrayLike | None) -> Array:
     """Given, known or laid out; (N, 2)."""
     if coordinates is not None:
-        places = np.asarray(coordinates, dtype=np.float64)
-        if places.shape != (graph.n_nodes, 2) or not np.isfinite(places).all():
-            raise ValueError(
-                f"coordinates must be finite, of shape ({graph.n_nodes}, 2), got {places.shape}"
-            )
-        return places
+        return check_coordinates(coordinates, graph.n_nodes)
     return graph.coordinates if graph.coordinates is not None else layout(graph)
 
 

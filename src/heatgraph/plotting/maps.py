@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from heatgraph.arrays import Array
 from heatgraph.graph import Graph
+from heatgraph.graph.checks import check_coordinates
 from heatgraph.plotting.layout import draw_labels
 from heatgraph.plotting.style import INK, MAX_NAMES, POSITIVE, VERMILION, figure_of, new_axes, texts
 
@@ -96,9 +97,7 @@ def _places(graph: Graph, coordinates: ArrayLike | None) -> Array:
         coordinates = graph.coordinates
     if coordinates is None:
         raise ValueError("coordinates must be given, because the graph has none of its own")
-    places = np.asarray(coordinates, dtype=np.float64)
-    if places.shape != (graph.n_nodes, 2):
-        raise ValueError(f"coordinates must have shape ({graph.n_nodes}, 2), got {places.shape}")
+    places = check_coordinates(coordinates, graph.n_nodes)
     if not (np.abs(places) <= (360.0, 90.0)).all():
         raise ValueError(
             "coordinates must be longitude and latitude in degrees, in this order; for other "
