@@ -73,9 +73,7 @@ def fit_heat(
         elif p.learn_scales:
             tau = next(start for start in p.starts if start.size == choice.n_scales)
 
-    def at(beta: float) -> Solution:
-        return _solve(p, p.objective(alpha, beta), tau, monitor, keeper.within(f"beta {beta!r}"))
-
+    at = partial(_solve, p, alpha, tau, monitor, keeper)
     if p.n_edges is not None and beta_is_free:
         count = partial(_count, wanted=p.n_edges)
         beta, solution = fit_for_edges(at, count, p.n_edges, beta / BETA_RANGE, beta * BETA_RANGE)
@@ -149,11 +147,13 @@ def _count(solution: Solution, wanted: int) -> int:
 
 def _solve(
     p: HeatParameters,
-    objective: HeatObjective,
+    alpha: float,
     tau: Array,
     monitor: Monitor | None,
     keeper: Keeper,
+    beta: float,
 ) -> Solution:
+    objective = p.objective(alpha, beta)
     if p.solver == "paper" and isinstance(p.signals, Signals):
         return solve_paper(
             p.signals.X,
@@ -182,7 +182,7 @@ def _solve(
         max_iter=p.max_iter,
         tol=p.tol,
         monitor=monitor,
-        keeper=keeper,
+        keeper=keeper.within(f"beta {beta!r}"),
         **how,
     )
 

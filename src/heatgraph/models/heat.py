@@ -212,8 +212,11 @@ class HeatObjective:
         """The value, and the gradient (E + S,) in the weights and the scales."""
         spread, slopes = self.spread(w)
         slopes += self._slopes(D, moments)
-        value = self.of_signals(D, moments) + spread
-        return value, np.concatenate([slopes, self._slopes_in_tau(D, moments)])
+        # dZ / d tau_s = -2 tr(R^T dE_s/dtau_s H_s), plus the penalty's part.
+        modes = np.diagonal(moments.P, axis1=1, axis2=2)
+        in_tau = -2.0 * np.sum(D.kernel.slopes_in_tau(D.tau) * modes, axis=1)
+        in_tau += self.alpha * self.atoms.gradient_tau(D.kernel, D.tau, D.omega, moments.c)
+        return self.of_signals(D, moments) + spread, np.concatenate([slopes, in_tau])
 
     def _slopes(self, D: Dictionary, moments: Moments) -> Array:
         """``grad_L Z = sum_s grad_L tr(A_s exp(-tau_s L))`` with ``A_s = -2 R H_s^T`` held."""
@@ -223,9 +226,3 @@ class HeatObjective:
         if extra is not None:
             K += self.alpha * D.kernel.power_trace_slopes(D.tau, extra)
         return self.candidates.adjoint(D.kernel.U @ K @ D.kernel.U.T)
-
-    def _slopes_in_tau(self, D: Dictionary, moments: Moments) -> Array:
-        """``dZ / d tau_s = -2 tr(R^T dE_s/dtau_s H_s)``, plus the penalty's part."""
-        modes = np.diagonal(moments.P, axis1=1, axis2=2)
-        fit: Array = -2.0 * np.sum(D.kernel.slopes_in_tau(D.tau) * modes, axis=1)
-        return fit + self.alpha * self.atoms.gradient_tau(D.kernel, D.tau, D.omega, moments.c)

@@ -93,8 +93,10 @@ def solve_heat(
     if start.codes is None and keeper.get() is None:
         if first_tol is None:
             first_tol = tol if linear else max(tol, ROUGH)
-        scales = [start.tau] if second_scales is None else [start.tau, second_scales]
-        start = _first_fit(problem, start.w, scales, first_tol, max_iter, monitor, keeper)
+        fit = partial(_l1_fit, problem, start.w, first_tol, max_iter, monitor)
+        start = fit(start.tau, keeper.within("first"))
+        if second_scales is not None and start.status is not Status.INTERRUPTED:
+            start = _better(start, attempt(partial(fit, second_scales, keeper.within("second"))))
         if linear or start.status is Status.INTERRUPTED:
             return start
         max_iter += 0 if count_first else start.n_iter
@@ -115,29 +117,24 @@ def solve_heat(
     return replace(_solution(problem, state.point, status), objective=history, memory=None)
 
 
-def _first_fit(
+def _l1_fit(
     problem: _Problem,
     w: Array,
-    scales: list[Array],
     tol: float,
     max_iter: int,
     monitor: Monitor | None,
+    tau: Array,
     keeper: Keeper,
 ) -> Solution:
-    """The l1 fit from the first scales, or that from the second if it wins by enough.
+    stage = _L1(replace(problem, tau=tau), tol, max_iter)
+    return _solution(stage.problem, *run_stage(stage, Solution.start(w, tau), monitor, keeper))
+
+
+def _better(usual: Solution, second: Solution | None) -> Solution:
+    """The fit from the usual scales, or that from the second if it wins by enough.
 
     Stopped by the user in the second of them is stopped, with the first to fall back on.
     """
-
-    def fit(tau: Array, name: str) -> Solution:
-        stage = _L1(replace(problem, tau=tau), tol, max_iter)
-        start = Solution.start(w, tau)
-        return _solution(stage.problem, *run_stage(stage, start, monitor, keeper.within(name)))
-
-    usual = fit(scales[0], "first")
-    if len(scales) == 1 or usual.status is Status.INTERRUPTED:
-        return usual
-    second = attempt(partial(fit, scales[1], "second"))
     if second is None:
         return replace(usual, status=Status.INTERRUPTED)
     if second.objective[-1] < (1.0 - BETTER) * usual.objective[-1]:
