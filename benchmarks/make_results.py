@@ -186,13 +186,11 @@ SOURCES = {
         "bench_accuracy",
         *PROBLEMS,
         *LEARN_HEAT,
-        "heatgraph.estimators.filling",
         parts=("gaps",),
     ),
     "localise": benchmark(
         "bench_localise",
         *LEARN_HEAT,
-        "heatgraph.estimators.locating",
         "heatgraph.estimators.heat_covariance",
         parts=("--picture", "docs/_static/localise.png"),
     ),

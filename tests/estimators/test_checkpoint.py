@@ -157,7 +157,8 @@ class TestResumes:
         assert model.status_ == "interrupted"
         seen = []
         model.fit(signals, monitor=lambda step: seen.append(step.iteration))
-        assert seen[0] == whole.n_iter_ // 2
+        # A tangent that was under way is not kept.
+        assert 0 <= whole.n_iter_ // 2 - seen[0] < STEPS_PER_TANGENT
         assert_same_bits(model, whole)
 
     def test_with_missing_entries_and_another_number_of_threads(self, signals, path, rng):

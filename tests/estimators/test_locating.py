@@ -7,7 +7,7 @@ from scipy.optimize import minimize
 
 from heatgraph import HeatCovariance, LearnHeat
 from heatgraph.datasets import make_graph, make_heat_signals
-from heatgraph.estimators import locating
+from heatgraph.estimators import model as sources
 
 
 @pytest.fixture(scope="module")
@@ -111,7 +111,7 @@ def test_heat_is_found_around_the_level_of_the_nodes():
 def test_large_graphs_give_the_same(model, monkeypatch):
     X = kernel(model, 2.0)[:4] + 0.5 * kernel(model, 2.0)[4:8]
     dense = model.locate(X)
-    monkeypatch.setattr(locating, "MOST_DENSE", 5)
+    monkeypatch.setattr(sources, "MOST_DENSE", 5)
     large = model.locate(X)
     strong = large[large["strength"] > 1e-3 * large["strength"].max()].reset_index(drop=True)
     assert strong["node"].tolist() == dense["node"].tolist()

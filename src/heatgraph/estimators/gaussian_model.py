@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from heatgraph.arrays import Array, Ints
 from heatgraph.estimators.hidden import as_given, warn_of_guesses
 from heatgraph.estimators.large_covariance import heat_of, significant
-from heatgraph.estimators.locating import SourcesMixin
+from heatgraph.estimators.model import SourcesMixin
 from heatgraph.estimators.validation import (
     check_choice,
     check_number,

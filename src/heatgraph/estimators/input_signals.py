@@ -1,7 +1,8 @@
-"""The signals of a fit, from memory or from a cluster, checked and of unit size."""
+"""The signals of a fit, from memory or from a cluster, checked and of unit size; gaps filled."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,18 +20,20 @@ from heatgraph.distributed.from_dask import (
     summary_of,
 )
 from heatgraph.distributed.signals import DaskSignals
+from heatgraph.estimators.heat_covariance import HeatCovariance
 from heatgraph.estimators.hidden import counts_of, node_means
 from heatgraph.estimators.parameters import n_threads
 from heatgraph.estimators.validation import (
     Names,
     centre_nodes,
+    check_choice,
     check_signals,
     node_names,
     power_of_two,
     set_features,
     unit_of,
 )
-from heatgraph.solvers.result import Solution
+from heatgraph.solvers.result import Solution, Status
 from heatgraph.solvers.signal_model import codes_of
 
 
@@ -99,3 +102,46 @@ def take_in(estimator: Any, X: Any) -> Iterator[Intake]:
             yield Intake(signals, unit, names, content, summary.node_means, counts, rows)
         finally:
             signals.close()
+
+
+MISSING = ("auto", "expected", "observed")
+FEWEST = 3  # signals, and nodes, that a covariance is learned from
+# Of the variance of an entry, the share that may be unknown once the others are seen.  A mean that
+# is less certain than that tells the fit of heat that was not there.
+MOST_UNKNOWN = 1.0 / 3.0
+
+
+def filled_signals(estimator: Any, X: Any) -> Array | None:
+    """Signals (n_signals, n_nodes) for the fit, their gaps filled; None if they are to stay gaps.
+
+    What nothing is known of stays NaN: nodes, and signals, without an entry.
+    """
+    missing = check_choice("missing", estimator.missing, MISSING)
+    chosen = isinstance(estimator.alpha, str) or isinstance(estimator.beta, str)
+    if missing == "observed" or (missing == "auto" and not chosen):
+        return None
+    if not isinstance(X, np.ndarray) or not np.isnan(X).any():
+        return None
+    seen = ~np.isnan(X)
+    some = np.ix_(seen.any(axis=1), seen.any(axis=0))
+    part = X[some]
+    if min(part.shape) < FEWEST or not np.any(np.nanmax(part, axis=0) > np.nanmin(part, axis=0)):
+        return None
+    model = HeatCovariance(kernel=estimator.kernel)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of a graph that nobody sees
+        means, std = model.fit(part).impute(part, return_std=True)
+    if model.status_ is Status.INTERRUPTED:
+        raise KeyboardInterrupt
+    if missing == "auto" and _unknown(part, std) > MOST_UNKNOWN:
+        return None
+    filled = X.copy()
+    filled[some] = means
+    return filled
+
+
+def _unknown(X: Array, std: Array) -> float:
+    """The variance of the missing entries given the others, over that of their nodes."""
+    missing = np.isnan(X)
+    spread = np.broadcast_to(np.nanvar(X, axis=0), X.shape)[missing].sum()
+    return float(np.square(std[missing]).sum() / spread) if spread > 0.0 else np.inf

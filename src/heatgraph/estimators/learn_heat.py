@@ -18,15 +18,13 @@ from heatgraph.arrays import Array, Ints
 from heatgraph.distributed.signals import DaskSignals
 from heatgraph.errors import ParameterError
 from heatgraph.estimators.checkpoint import fingerprint, kept_in
-from heatgraph.estimators.filling import filled_signals
 from heatgraph.estimators.fit_warnings import duration, expected_seconds, warn_of_fit
 from heatgraph.estimators.fitted_graph import CUT, ReportMixin, store_graph, warn_of_status
 from heatgraph.estimators.fitting import Fit, fit_heat, mean_around, refit_resamples
 from heatgraph.estimators.hidden import HiddenScoreMixin, as_given, warn_of_guesses
-from heatgraph.estimators.input_signals import Intake, take_in
+from heatgraph.estimators.input_signals import Intake, filled_signals, take_in
 from heatgraph.estimators.large import fit_large
-from heatgraph.estimators.locating import SourcesMixin
-from heatgraph.estimators.model import DenseModel, LargeModel, SourceCodes
+from heatgraph.estimators.model import DenseModel, LargeModel, SourceCodes, SourcesMixin
 from heatgraph.estimators.parameters import (
     PENALTY_OF,
     HeatParameters,

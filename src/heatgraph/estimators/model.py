@@ -1,4 +1,7 @@
-"""A learned graph and its scales at work on further signals, and the sources found there."""
+"""A learned graph and its scales at work on further signals, and the sources found there.
+
+Also where heat was released, if all of it was released at one unknown moment.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
 
 from heatgraph.arrays import Array, Ints
+from heatgraph.estimators.parameters import n_threads, other_kernel
+from heatgraph.estimators.validation import check_number, check_scales, check_signals, unit_of
 from heatgraph.graph import CandidateEdges, Graph
 from heatgraph.kernels.spectral import Kernel
 from heatgraph.models.atoms import ATOMS
@@ -148,3 +155,146 @@ class DenseModel:
         """``sum_s E_s H_s`` (N, M) of sources (S, N, M)."""
         S, N, M = H.shape
         return self._dictionary.synthesis(H.transpose(2, 0, 1).reshape(M, S * N)).T
+
+
+BEYOND = 8.0  # times the learned scales: how far the scales that are tried reach
+PER_DOUBLING = 4  # scales that are tried
+MOST_DENSE = 2000  # nodes on which an array of all pairs is made
+
+
+class SourcesMixin:
+    """What models with ``graph_``, ``scales_`` and ``location_`` have in common, ``locate`` too."""
+
+    graph_: Graph
+    n_features_in_: int
+    scales_: Array
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
+        """``"node@scale1"``, ...: the columns of :meth:`transform`."""
+        check_is_fitted(self)
+        names = self.graph_.names or tuple(f"x{k}" for k in range(self.n_features_in_))
+        scales = range(1, self.scales_.size + 1)
+        return np.array([f"{name}@scale{s}" for s in scales for name in names], dtype=object)
+
+    def _as_sources(self, H: Any) -> Array:
+        """Sources in either layout as (n_signals, n_scales, n_nodes)."""
+        S, N = self.scales_.size, self.n_features_in_
+        sources = np.asarray(H, dtype=np.float64)
+        if sources.shape[1:] not in ((S, N), (S * N,)):
+            raise ValueError(
+                f"H must be (n_signals, {S}, {N}) or (n_signals, {S * N}), got {sources.shape}."
+            )
+        return sources.reshape(-1, S, N)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()  # type: ignore[misc]
+        tags.input_tags.allow_nan = True
+        return tags
+
+    def locate(
+        self, X: Any, *, scales: Any = None, alpha: float = 0.2, positive: bool = True
+    ) -> pd.DataFrame:
+        r"""Where the heat of each signal was released, all of it at one unknown moment.
+
+        For each scale :math:`\tau` that is tried and each signal ``x`` around ``location_``
+
+        .. math::
+            \min_{h \ge 0} \; \| x - e^{-\tau L} h \|^2
+            + \alpha \|x\| \sum_i \| e^{-\tau L} \delta_i \| \, |h_i|
+
+        is solved on ``graph_``, and the scale with the smallest minimum is kept.  The scales that
+        a model has learned are those at which its signals were typically seen; a further signal
+        may be seen earlier or later, and is located best at a scale of its own.
+
+        Parameters
+        ----------
+        X : array-like or data frame (n_signals, n_nodes)
+            NaN marks an entry that was not observed.
+        scales : sequence of float, optional
+            The scales to try.  Unless given, four for each doubling, from an eighth of the
+            shortest learned scale to eight times the longest.
+        alpha : float
+            Weight of the sparsity of the sources, in units of the norm of each signal.  From 2 on
+            no source is found.
+        positive : bool
+            True takes heat to be only ever added, so that every strength is positive; False lets
+            heat be taken away as well.
+
+        Returns
+        -------
+        DataFrame
+            One row per source: ``signal``, ``node``, ``scale``, ``strength`` in the units of
+            ``X`` (the penalty makes it too small, that of a lone source by the share
+            ``alpha / 2``), and ``explained``, the share of the signal's energy that all of its
+            sources explain.  The strongest source of each signal comes first.  A signal that is
+            zero, or of which nothing was observed, has no row.
+        """
+        check_is_fitted(self)
+        model: Any = self
+        alpha = check_number("alpha", alpha, strict=True)
+        tau = _scales_to_try(model.scales_) if scales is None else check_scales(scales)
+        around = check_signals(self, X, reset=False) - model.location_
+        unit = unit_of(around)
+        size = np.sqrt(np.nansum(np.square(around / unit), axis=1)) * unit
+        heard = np.flatnonzero(size)
+        signals = Signals.from_missing((around[heard] / size[heard, None]).T)
+        explained, found, scale = _best_scales(model, signals, tau, alpha, positive)
+        return _as_rows(model, X, heard, found * size[heard, None], scale, explained)
+
+
+def _best_scales(
+    model: Any, signals: Signals, tau: Array, alpha: float, positive: bool
+) -> tuple[Array, Array, Array]:
+    """Of each signal at its best scale: the share explained (M,), sources (M, N), scale (M,)."""
+    M, N = signals.n_signals, signals.n_nodes
+    least, explained = np.full(M, np.inf), np.zeros(M)
+    found, scale = np.zeros((M, N)), np.zeros(M)
+    for t in tau:
+        kernel = _kernel(model, t, positive)
+        coding = kernel.code(signals, alpha)
+        better = np.flatnonzero(coding.value < least)
+        if not better.size:
+            continue
+        some = signals.take(better)
+        left = some.X - kernel.synthesis(coding.h[better].T[None])
+        if some.observed is not None:
+            left = np.where(some.observed, left, 0.0)
+        least[better], scale[better] = coding.value[better], t
+        found[better] = coding.h[better]
+        explained[better] = 1.0 - np.square(left).sum(axis=0)
+    return explained, found, scale
+
+
+def _kernel(model: Any, t: float, positive: bool) -> DenseModel | LargeModel:
+    """Heat at one scale on the learned graph."""
+    tau, how = np.array([t]), ("l1", n_threads(model.n_jobs), bool(positive))
+    kernel = other_kernel(model.kernel)
+    if kernel is None and model.graph_.n_nodes > MOST_DENSE:
+        return LargeModel(model.graph_, tau, True, *how)
+    return DenseModel(model.graph_.laplacian().toarray(), tau, "unit", *how, kernel)
+
+
+def _scales_to_try(learned: Array) -> Array:
+    low, high = float(learned.min()) / BEYOND, BEYOND * float(learned.max())
+    return np.geomspace(low, high, 1 + int(np.ceil(PER_DOUBLING * np.log2(high / low))))
+
+
+def _as_rows(
+    model: Any, X: Any, heard: Ints, found: Array, scale: Array, explained: Array
+) -> pd.DataFrame:
+    """One row per source, the strongest of each signal first."""
+    signal, node = np.nonzero(found)
+    strength = found[signal, node]
+    order = np.lexsort((-np.abs(strength), signal))
+    signal, node = signal[order], node[order]
+    names = model.graph_.names
+    rows = heard[signal]
+    return pd.DataFrame(
+        {
+            "signal": X.index[rows] if isinstance(X, pd.DataFrame) else rows,
+            "node": node if names is None else [names[k] for k in node],
+            "scale": scale[signal],
+            "strength": strength[order],
+            "explained": explained[signal],
+        }
+    )
