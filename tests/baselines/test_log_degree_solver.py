@@ -140,18 +140,6 @@ def test_scale_beyond_the_precision_is_a_status(rng):
     assert solution.status == "stalled"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"a": -1.0, "b": 1.0}, "a must be"),
-        ({"a": 1.0, "b": np.inf}, "b must be"),
-    ],
-)
-def test_bad_parameters_are_named(rng, arguments, message):
-    with pytest.raises(ValueError, match=message):
-        learn_log_degree(points(rng, 8), **arguments)
-
-
 @pytest.mark.parametrize("degree", [0.5, 7])
 def test_a_degree_out_of_range_is_named(rng, degree):
     candidates = CandidateEdges.complete(8)

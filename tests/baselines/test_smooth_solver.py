@@ -140,28 +140,6 @@ def test_signals_without_contrast_give_the_flattest_graph():
     np.testing.assert_allclose(solution.w, 0.25, rtol=1e-10)
 
 
-@pytest.mark.parametrize(
-    ("X", "a", "b", "message"),
-    [
-        (np.full((4, 3), np.nan), 1.0, 1.0, "X has NaN"),
-        (np.ones((1, 3)), 1.0, 1.0, "at least 2 nodes"),
-        (np.ones(5), 1.0, 1.0, "n_nodes, n_signals"),
-        (np.ones((4, 3)), 0.0, 1.0, "a must be"),
-        (np.ones((4, 3)), 1.0, -1.0, "b must be"),
-    ],
-)
-def test_bad_input_names_the_parameter(X, a, b, message):
-    with pytest.raises(ValueError, match=message):
-        learn_smooth(X, a, b)
-
-
-def test_bad_candidates_are_named():
-    with pytest.raises(ValueError, match="candidates are over 5 nodes, the signals over 4"):
-        learn_smooth(np.ones((4, 2)), 1.0, 1.0, candidates=CandidateEdges.complete(5))
-    with pytest.raises(ValueError, match="z must be 6"):
-        smooth_graph_step(np.ones(3), 1.0, 1.0, CandidateEdges.complete(4))
-
-
 @pytest.mark.slow
 def test_a_thousand_nodes(rng):
     candidates = CandidateEdges.complete(1000)

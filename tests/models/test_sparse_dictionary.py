@@ -6,6 +6,7 @@ from scipy.linalg import expm
 
 from heatgraph.datasets import make_graph
 from heatgraph.graph import CandidateEdges
+from heatgraph.kernels.spectral import KERNELS
 from heatgraph.models import sparse_heat
 from heatgraph.models.sparse_heat import SparseDictionary
 
@@ -50,6 +51,19 @@ def test_the_norm_of_the_dictionary_is_the_root_of_the_number_of_scales(atoms):
 
 def test_norms_of_atoms(dictionary, atoms):
     np.testing.assert_allclose(dictionary.omega, np.linalg.norm(atoms, axis=1), rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["wave", "tikhonov", "matern", "diffusion-plus-identity"])
+def test_other_kernels_are_functions_of_the_laplacian(pairs, rng, name):
+    candidates, w = pairs
+    lam, U = np.linalg.eigh(candidates.laplacian(w))
+    lam = np.maximum(lam, 0.0)
+    dictionary = SparseDictionary(*pairs, TAU, kernel=KERNELS[name])
+    atoms = np.concatenate([(U * KERNELS[name].value(lam, t)) @ U.T for t in TAU.tolist()])
+    h = rng.normal(size=(5, 2 * N))
+    np.testing.assert_allclose(dictionary.synthesis(h), h @ atoms, atol=1e-6)
+    np.testing.assert_allclose(dictionary.omega, np.linalg.norm(atoms, axis=1), rtol=1e-6)
+    np.testing.assert_allclose(dictionary.short_atoms.toarray(), atoms, atol=1.01e-4)
 
 
 def test_raw_atoms_all_cost_the_same(pairs):

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
 
 from heatgraph.arrays import Array
+from heatgraph.baselines.learned import Learned
 from heatgraph.baselines.precision_solver import (
     OWN_DIAGONAL,
     ROUNDING,
@@ -78,32 +79,6 @@ class FitInput:
         centred = self.X - self.means
         unit = unit_of(centred)
         return centred / unit, unit
-
-
-class Learned(Protocol):
-    """The end of a fit: weights ``w`` (E,) on the candidates, and how they were reached."""
-
-    @property
-    def w(self) -> Array: ...
-    @property
-    def objective(self) -> Array: ...
-    @property
-    def residual(self) -> float: ...
-    @property
-    def status(self) -> Status: ...
-    @property
-    def n_iter(self) -> int: ...
-
-
-@dataclass(frozen=True, eq=False)
-class Solution:
-    """A :class:`Learned` without anything else."""
-
-    w: Array
-    objective: Array
-    residual: float
-    status: Status
-    n_iter: int
 
 
 class GraphMethod(ReportMixin, BaseEstimator):
@@ -211,12 +186,26 @@ def check_limits(estimator: Any) -> dict[str, Any]:
     }
 
 
+def known_eigenvectors(V: Any, n_nodes: int) -> Array:
+    """Eigenvectors (N, N) that the caller knows, one per column."""
+    found = np.array(V, dtype=np.float64)
+    if found.shape != (n_nodes, n_nodes):
+        raise ValueError(
+            f"eigenvectors must be ({n_nodes}, {n_nodes}) for the {n_nodes} columns of X, got "
+            f"{found.shape}."
+        )
+    if not np.abs(found.T @ found - np.eye(n_nodes)).max() <= ORTHONORMAL:  # or NaN
+        raise ValueError("eigenvectors must be orthonormal columns; normalise them first.")
+    return found
+
+
 def number_or_auto(name: str, value: Any, *, strict: bool = True) -> float | None:
     """``value`` as a number, None for "auto"."""
     given = check_number_or(name, value, ("auto",), strict=strict)
     return None if isinstance(given, str) else given
 
 
+ORTHONORMAL = 1e-6  # how far V^T V may be from the identity
 EM_ROUNDS = 200  # of expectation and maximisation, at the most
 EM_TOL = 1e-6  # nats per node that a round of EM still promises
 # The variance of the level of all nodes, in units of the mean variance, where the model gives it

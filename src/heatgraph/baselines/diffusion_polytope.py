@@ -8,13 +8,13 @@ import numpy as np
 from scipy.optimize import OptimizeResult, linprog
 
 from heatgraph.arrays import Array
-from heatgraph.baselines.base import FitInput, GraphMethod, Solution
+from heatgraph.baselines.base import FitInput, GraphMethod, known_eigenvectors
+from heatgraph.baselines.learned import Learned
 from heatgraph.estimators.fitted_graph import tell
 from heatgraph.estimators.validation import check_choice
 from heatgraph.solvers.result import Monitor, Status
 
 CRITERIA = ("simple", "sparse")
-ORTHONORMAL = 1e-6  # how far V^T V may be from the identity
 NO_WEIGHT = 1e-9  # HiGHS keeps its constraints to 1e-7; T has entries of order 1 / n_nodes
 LIMITS_REACHED = 1  # linprog's status for a limit on iterations or time
 
@@ -98,7 +98,7 @@ class DiffusionPolytope(GraphMethod):
         self.n_edges = n_edges
         self.verbose = verbose
 
-    def _learn(self, given: FitInput, monitor: Monitor | None) -> Solution:
+    def _learn(self, given: FitInput, monitor: Monitor | None) -> Learned:
         criterion = check_choice("criterion", self.criterion, CRITERIA)
         V = self._eigenvectors(given.scaled()[0])
         found, T = least_diffusion(V, criterion, display=bool(self.verbose))
@@ -108,7 +108,7 @@ class DiffusionPolytope(GraphMethod):
         status = Status.MAX_ITER if found.status == LIMITS_REACHED else Status.CONVERGED
         steps, value, residual = int(found.nit), float(found.fun), _violation(found, T)
         tell(monitor, steps, steps, value, w, residual)
-        return Solution(w, np.array([value]), residual, status, steps)
+        return Learned(w, np.array([value]), residual, status, steps)
 
     def _eigenvectors(self, X: Array) -> Array:
         n = X.shape[1]
@@ -117,14 +117,7 @@ class DiffusionPolytope(GraphMethod):
                 raise ValueError("X holds no signal: every entry is zero.")
             _, U = np.linalg.eigh(X.T @ X / len(X))
             return np.ascontiguousarray(U[:, ::-1])
-        V = np.array(self.eigenvectors, dtype=np.float64)
-        if V.shape != (n, n):
-            raise ValueError(
-                f"eigenvectors must be ({n}, {n}) for the {n} columns of X, got {V.shape}."
-            )
-        if not np.abs(V.T @ V - np.eye(n)).max() <= ORTHONORMAL:
-            raise ValueError("eigenvectors must be orthonormal columns; normalise them first.")
-        return V
+        return known_eigenvectors(self.eigenvectors, n)
 
 
 def least_diffusion(

@@ -10,7 +10,8 @@ from sklearn.covariance import GraphicalLasso, GraphicalLassoCV
 from sklearn.exceptions import ConvergenceWarning
 
 from heatgraph.arrays import Array
-from heatgraph.baselines.base import FitInput, GraphMethod, Solution, check_limits, number_or_auto
+from heatgraph.baselines.base import FitInput, GraphMethod, check_limits, number_or_auto
+from heatgraph.baselines.learned import Learned
 from heatgraph.estimators.fitted_graph import tell
 from heatgraph.estimators.hidden import PrecisionMixin
 from heatgraph.estimators.validation import over_square, per_square
@@ -111,7 +112,7 @@ class GraphicalLassoGraph(PrecisionMixin, GraphMethod):
         self.verbose = verbose
         self.standardize = standardize
 
-    def _learn(self, given: FitInput, monitor: Monitor | None) -> Solution:
+    def _learn(self, given: FitInput, monitor: Monitor | None) -> Learned:
         X, unit = given.scaled()
         sizes = _sizes(X, self.standardize)
         model = _solve(self, X / sizes, 1.0 if self.standardize else unit)
@@ -124,7 +125,7 @@ class GraphicalLassoGraph(PrecisionMixin, GraphMethod):
         value, gap, steps = costs[:, 0].copy(), abs(float(costs[-1, 1])), len(costs)
         tell(monitor, steps, steps, float(value[-1]), w, gap)
         status = Status.CONVERGED if gap < self.tol else Status.MAX_ITER
-        return Solution(w, value, gap, status, steps)
+        return Learned(w, value, gap, status, steps)
 
 
 def _sizes(X: Array, standardize: Any) -> Array:

@@ -5,16 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from heatgraph.arrays import Array
-from heatgraph.baselines.semismooth_newton import (
-    check_positive,
-    check_signals,
-    frozen,
-    over_candidates,
-    pair_newton,
-)
+from heatgraph.baselines.learned import frozen, pairs_of
+from heatgraph.baselines.semismooth_newton import pair_newton
 from heatgraph.graph.candidates import CandidateEdges
 from heatgraph.solvers.result import Status
 
@@ -43,7 +37,7 @@ class LogDegreeSolution:
 
 
 def log_degree_step(
-    z: ArrayLike,
+    z: Array,
     a: float,
     b: float,
     candidates: CandidateEdges,
@@ -81,13 +75,6 @@ def log_degree_step(
     dual : array (N,), optional
         Where to start, from a similar problem.
     """
-    a, b = check_positive(a, "a"), check_positive(b, "b")
-    z = np.ascontiguousarray(z, dtype=np.float64)
-    if z.shape != (candidates.n_edges,) or not np.isfinite(z).all() or (z < 0.0).any():
-        raise ValueError(
-            f"z must be {candidates.n_edges} finite numbers >= 0, one a candidate edge; "
-            f"got shape {z.shape}"
-        )
     _check_reachable(candidates)
     theta, scale = 1.0 / np.sqrt(a * b), np.sqrt(a / b)
     c = 2.0 * theta * z
@@ -160,7 +147,7 @@ def _warm_up(c: Array, candidates: CandidateEdges) -> tuple[Array, int]:
 
 
 def parameters_for_degree(
-    z: ArrayLike, degree: float, candidates: CandidateEdges
+    z: Array, degree: float, candidates: CandidateEdges
 ) -> tuple[float, float]:
     """``(a, b)`` for which a node has about ``degree`` neighbours.
 
@@ -181,7 +168,6 @@ def parameters_for_degree(
     degree : float
         Wanted mean number of neighbours, at least 1; a fraction is interpolated.
     """
-    z = np.asarray(z, dtype=np.float64)
     rows = _sorted_distances(z, candidates)
     most = int(np.isfinite(rows).sum(axis=1).min()) - 1
     if not 1.0 <= degree <= most:
@@ -227,7 +213,7 @@ def _theta(rows: Array, k: int) -> float:
 
 
 def learn_log_degree(
-    X: ArrayLike,
+    X: Array,
     a: float,
     b: float,
     *,
@@ -255,7 +241,6 @@ def learn_log_degree(
     >>> print(solution.status, bool(solution.w.min() >= 0.0))
     converged True
     """
-    X = check_signals(X)
-    candidates = over_candidates(candidates, X.shape[0])
+    candidates = pairs_of(candidates, len(X))
     z = candidates.squared_distances(X)
     return log_degree_step(z, a, b, candidates, tol=tol, max_iter=max_iter)

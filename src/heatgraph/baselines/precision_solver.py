@@ -25,10 +25,11 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from heatgraph.arrays import Array, Ints, Mask
+from heatgraph.baselines.learned import Learned
 from heatgraph.graph import CandidateEdges
 from heatgraph.models.gaussian import InformationProducts
 from heatgraph.solvers.projected_newton import NewtonState, minimise_box
-from heatgraph.solvers.result import Monitor, Progress, Status
+from heatgraph.solvers.result import Monitor, Progress
 
 FORMS = ("generalized", "dominant", "combinatorial", "shared")
 OWN_DIAGONAL = ("generalized", "dominant")  # forms in which a node may have any precision
@@ -48,19 +49,14 @@ class UnboundedLikelihoodError(ValueError):
 
 
 @dataclass(frozen=True, eq=False)
-class PrecisionFit:
+class PrecisionFit(Learned):
     """The end of a fit: ``T`` (N, N), its parts ``w`` (E,) and ``v``, and how it was reached.
 
     ``residual`` is the fall of the objective that a scaled gradient step promises, per node.
     """
 
     T: Array
-    w: Array
     v: Array
-    objective: Array
-    residual: float
-    status: Status
-    n_iter: int
 
 
 def penalised_moment(S: Array, lam: float) -> Array:
@@ -108,7 +104,7 @@ def fit_precision(
     w[w <= ABSENT * w.max(initial=0.0)] = 0.0
     T, w, v = problem.in_units(found)
     history = np.array(state.history)
-    return PrecisionFit(T, w, v, history, state.residual, status, state.n_iter)
+    return PrecisionFit(w, history, state.residual, status, state.n_iter, T, v)
 
 
 def constant_columns(still: Mask) -> ValueError:

@@ -1,4 +1,4 @@
-"""What the methods compared with LearnHeat share: input checks and a Newton method.
+"""A Newton method that the two models of smooth signals share.
 
 The graph steps of the smooth and of the log-degree model are, in the dual, the same problem
 
@@ -14,10 +14,8 @@ the solution, in a handful of steps.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from heatgraph.arrays import Array
 from heatgraph.graph.candidates import CandidateEdges
@@ -29,40 +27,6 @@ FORCING = 1e-2  # largest relative residual of the linear solves; it shrinks wit
 PATIENCE = 4  # steps lost in rounding before giving up
 SHORTEST = 1e-12  # of a step
 TO_BOUNDARY = 0.95  # largest fraction of the way to x = 0 that one step may go
-
-
-def check_signals(X: ArrayLike, name: str = "X") -> Array:
-    """``X`` (N, M) as a finite float array with at least two nodes and one signal."""
-    A = np.ascontiguousarray(X, dtype=np.float64)
-    if A.ndim != 2 or A.shape[0] < 2 or A.shape[1] < 1:
-        raise ValueError(
-            f"{name} must be (n_nodes, n_signals) with at least 2 nodes and 1 signal, "
-            f"got shape {A.shape}"
-        )
-    if not np.isfinite(A).all():
-        raise ValueError(f"{name} has NaN or infinite entries; impute them or drop those signals")
-    return A
-
-
-def check_positive(value: float, name: str) -> float:
-    """``value`` as a finite float above 0."""
-    if not np.isfinite(value) or value <= 0.0:
-        raise ValueError(f"{name} must be a finite number > 0, got {value!r}")
-    return float(value)
-
-
-def over_candidates(candidates: CandidateEdges | None, n_nodes: int) -> CandidateEdges:
-    """The candidate edges, all pairs where none are given; they must fit ``n_nodes``."""
-    if candidates is None:
-        return CandidateEdges.complete(n_nodes)
-    if candidates.n_nodes != n_nodes:
-        raise ValueError(
-            f"candidates are over {candidates.n_nodes} nodes, the signals over {n_nodes}; "
-            "build them with the number of rows of the signals"
-        )
-    if candidates.n_edges == 0:
-        raise ValueError("candidates has no edge; give at least one pair of nodes")
-    return candidates
 
 
 def _separable(x: Array, total: float) -> tuple[float, Array, Array]:
@@ -204,10 +168,3 @@ def _line_search(problem: _Problem, point: _Point) -> tuple[_Point, bool] | None
             return new, blurred
         t *= 0.5
     return None
-
-
-def frozen(array: Any) -> Array:
-    """A read-only copy: results are values."""
-    out = np.array(array, dtype=np.float64)
-    out.setflags(write=False)
-    return out

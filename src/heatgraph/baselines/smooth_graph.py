@@ -11,7 +11,8 @@ from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from heatgraph.arrays import Array
-from heatgraph.baselines.base import FitInput, GraphMethod, Solution, check_limits, number_or_auto
+from heatgraph.baselines.base import FitInput, GraphMethod, check_limits, number_or_auto
+from heatgraph.baselines.learned import Learned
 from heatgraph.baselines.log_degree_solver import learn_log_degree, parameters_for_degree
 from heatgraph.baselines.smooth_solver import learn_smooth
 from heatgraph.estimators.fitted_graph import CUT, tell
@@ -145,7 +146,7 @@ class SmoothGraph(PrecisionMixin, OneToOneFeatureMixin, TransformerMixin, GraphM
         self.tol = tol
         self.verbose = verbose
 
-    def _learn(self, given: FitInput, monitor: Monitor | None) -> Solution:
+    def _learn(self, given: FitInput, monitor: Monitor | None) -> Learned:
         X, unit = given.scaled()
         search = _Search(self, np.ascontiguousarray(X.T), given.candidates, monitor)
         beta, fitted = search.run(self._given_beta(unit), given.n_edges, self.degree)
@@ -231,7 +232,7 @@ class _Search:
 
     def run(
         self, beta: float | None, n_edges: int | None, degree: float | None
-    ) -> tuple[float, Solution]:
+    ) -> tuple[float, Learned]:
         """The spread, in units of ``X``, and the fit at it."""
         if degree is not None:
             degree = check_number("degree", degree, strict=True)
@@ -267,19 +268,18 @@ class _Search:
         w = self.fit(X, spread * self.size * share).w
         return smoothing_form(self.candidates.laplacian(w), self.alpha)
 
-    def fit(self, X: Array, beta: float) -> Solution:
+    def fit(self, X: Array, beta: float) -> Learned:
         fitted = self._log(X, beta) if self.log else self._trace(X, beta)
         self.done += 1
         value = float(fitted.objective[-1])
         tell(self.monitor, self.done, self.planned, value, fitted.w, fitted.residual)
         return fitted
 
-    def _trace(self, X: Array, beta: float) -> Solution:
-        s = learn_smooth(X, self.alpha, beta, candidates=self.candidates, **self.limits)
-        return Solution(s.w, s.objective, s.residual, s.status, s.n_iter)
+    def _trace(self, X: Array, beta: float) -> Learned:
+        return learn_smooth(X, self.alpha, beta, candidates=self.candidates, **self.limits)
 
-    def _log(self, X: Array, beta: float) -> Solution:
+    def _log(self, X: Array, beta: float) -> Learned:
         s = learn_log_degree(X, beta, beta, candidates=self.candidates, **self.limits)
         w = s.w * (0.5 * len(X) / s.w.sum())  # of trace N, as those that edges are counted of
         history = np.append(s.history[:-1], s.objective)
-        return Solution(w, history, s.residual, s.status, s.n_iter)
+        return Learned(w, history, s.residual, s.status, s.n_iter)

@@ -5,17 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.linalg import cho_factor, cho_solve
 
 from heatgraph.arrays import Array
-from heatgraph.baselines.semismooth_newton import (
-    check_positive,
-    check_signals,
-    frozen,
-    over_candidates,
-    pair_newton,
-)
+from heatgraph.baselines.learned import Learned, frozen, pairs_of
+from heatgraph.baselines.semismooth_newton import pair_newton
 from heatgraph.graph.candidates import CandidateEdges
 from heatgraph.models.simplex import project_simplex
 from heatgraph.solvers.result import Status
@@ -41,25 +35,19 @@ class GraphStep:
     n_iter: int
 
 
-@dataclass(frozen=True)
-class SmoothSolution:
-    """The end of GL-SigRep.
+@dataclass(frozen=True, eq=False)
+class SmoothSolution(Learned):
+    """The end of GL-SigRep, ``Y`` (N, M) the denoised signals.
 
-    ``w`` (E,) weights, ``Y`` (N, M) the denoised signals, ``objective`` its history, first
-    with ``Y = X`` and the best graph for it; ``residual`` how far a projected gradient step moves
-    ``w``, relative to its norm.
+    ``objective`` is first that with ``Y = X`` and the best graph for it; ``residual`` how far a
+    projected gradient step moves ``w``, relative to its norm.
     """
 
-    w: Array
     Y: Array
-    objective: Array
-    residual: float
-    status: Status
-    n_iter: int
 
 
 def smooth_graph_step(
-    z: ArrayLike,
+    z: Array,
     a: float,
     b: float,
     candidates: CandidateEdges,
@@ -92,17 +80,8 @@ def smooth_graph_step(
     dual : array (N + 1,), optional
         Where to start, from a previous step.
     """
-    b = check_positive(b, "b")
-    if not np.isfinite(a) or a < 0.0:
-        raise ValueError(f"a must be a finite number >= 0, got {a!r}")
     n = candidates.n_nodes
     total = 0.5 * n
-    z = np.ascontiguousarray(z, dtype=np.float64)
-    if z.shape != (candidates.n_edges,) or not np.isfinite(z).all():
-        raise ValueError(
-            f"z must be {candidates.n_edges} finite numbers, one a candidate edge; "
-            f"got shape {z.shape}"
-        )
     c = (a / (4.0 * b)) * z
     # A constant moves between c and the multiplier of the total: from zero, small numbers.
     shift = float(c.min())
@@ -140,7 +119,7 @@ def _status(residual: float, n_iter: int) -> Status:
 
 
 def learn_smooth(
-    X: ArrayLike,
+    X: Array,
     a: float,
     b: float,
     *,
@@ -182,9 +161,7 @@ def learn_smooth(
     >>> print(solution.status, np.flatnonzero(solution.w > 1e-4))
     converged [ 0  1  5 12 13 14]
     """
-    X = check_signals(X)
-    a, b = check_positive(a, "a"), check_positive(b, "b")
-    candidates = over_candidates(candidates, X.shape[0])
+    candidates = pairs_of(candidates, len(X))
     Y, dual, w = X, None, np.zeros(0)
     history: list[float] = []
     status, residual = Status.MAX_ITER, np.inf
@@ -206,9 +183,8 @@ def learn_smooth(
             history.append(step.objective)  # at Y = X
         history.append(value)
         w, dual, Y = step.w, step.dual, Y_next
-    return SmoothSolution(
-        frozen(w), frozen(Y), frozen(history), float(residual), status, len(history) - 1
-    )
+    n_iter = len(history) - 1
+    return SmoothSolution(frozen(w), frozen(history), float(residual), status, n_iter, frozen(Y))
 
 
 def _objective(

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from heatgraph.arrays import Array, Mask
-from heatgraph.baselines.base import FitInput, GraphMethod, number_or_auto
+from heatgraph.baselines.base import FitInput, GraphMethod, known_eigenvectors, number_or_auto
 from heatgraph.baselines.templates_solver import (
     Templates,
     TemplatesSolution,
@@ -175,15 +175,7 @@ class SpectralTemplates(GraphMethod):
     def _templates(self, signals: Array) -> Templates:
         n, m = signals.shape
         if self.eigenvectors is not None:
-            V = np.asarray(self.eigenvectors, dtype=np.float64)
-            if V.shape != (n, n):
-                raise ValueError(
-                    f"eigenvectors must be ({n}, {n}) for the {n} columns of X, got {V.shape}."
-                )
-            try:
-                return Templates.from_eigenvectors(V)
-            except ValueError as error:
-                raise ValueError(f"eigenvectors: {error}") from error
+            return Templates.from_eigenvectors(known_eigenvectors(self.eigenvectors, n))
         if not np.abs(signals).max() > 0.0:
             raise ValueError(
                 "X holds no signal: every entry is zero. A graph can only be learned from signals "

@@ -6,23 +6,16 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 
 from heatgraph.arrays import Array, Ints, Mask
-from heatgraph.baselines.semismooth_newton import (
-    check_positive,
-    check_signals,
-    frozen,
-    over_candidates,
-)
+from heatgraph.baselines.learned import Learned, frozen, pairs_of
 from heatgraph.graph.candidates import CandidateEdges
 from heatgraph.solvers.result import Status
 from heatgraph.solvers.simplex_qp import SimplexPoint, SimplexQP
 
 GAP = 1e-12  # eigenvalues nearer than this, relative to the largest, are one: see `blocks`
 EPS_TOL = 1e-9  # relative precision at which the residual meets eps
-ORTHONORMAL = 1e-8  # largest entry by which V^T V may differ from the identity
 MAX_BISECTIONS = 100  # of the penalty; a few are enough where the face is found
 # The smallest penalty that is tried, and the one from which on none is taken to reach eps.
 TINIEST_PENALTY, LARGEST_PENALTY = 1e-12, 1e10
@@ -43,13 +36,12 @@ class Templates:
     blocks: Ints
 
     @classmethod
-    def from_signals(cls, X: ArrayLike) -> Templates:
+    def from_signals(cls, X: Array) -> Templates:
         """The eigenvectors of the sample covariance ``X X^T / M`` of ``X`` (N, M).
 
         Through the singular values of ``X``, which keep the digits that squaring loses.  The mean
         signal is not removed: the model's signals have mean zero.
         """
-        X = check_signals(X)
         V, s, _ = np.linalg.svd(X, full_matrices=True)
         values = np.zeros(X.shape[0])
         values[: s.size] = s
@@ -63,16 +55,9 @@ class Templates:
         return cls(frozen(V), blocks.astype(np.intp))
 
     @classmethod
-    def from_eigenvectors(cls, V: ArrayLike) -> Templates:
+    def from_eigenvectors(cls, V: Array) -> Templates:
         """Known eigenvectors, one per column, each its own eigenspace."""
-        V = check_signals(V, "V")
-        n = V.shape[0]
-        if V.shape != (n, n) or np.abs(V.T @ V - np.eye(n)).max() > ORTHONORMAL:
-            raise ValueError(
-                f"V must be square with orthonormal columns, got shape {V.shape}; complete it to "
-                "a basis"
-            )
-        return cls(frozen(V), np.arange(n))
+        return cls(frozen(V), np.arange(len(V)))
 
     @property
     def n_nodes(self) -> int:
@@ -103,24 +88,19 @@ class Templates:
         return SimplexQP(candidates, B, total)
 
 
-@dataclass(frozen=True)
-class TemplatesSolution:
+@dataclass(frozen=True, eq=False)
+class TemplatesSolution(Learned):
     """A graph near to the templates.
 
-    ``w`` (E,) weights; ``eps`` its residual ``||offdiag(V^T L V)||_F``; ``penalty`` the weight of
+    ``eps`` is its distance ``||offdiag(V^T L V)||_F``; ``penalty`` the weight of
     sparsity against half the squared residual; ``objective`` one value for the start and one a
     reweighting, never increasing; ``residual`` the largest violation of the optimality conditions
     of the last convex program; ``reweights`` (E,) its linear term.
     """
 
-    w: Array
     eps: float
     penalty: float
-    objective: Array
     reweights: Array
-    residual: float
-    status: Status
-    n_iter: int
 
 
 def smallest_residual(
@@ -130,7 +110,7 @@ def smallest_residual(
 
     Minimise ``1/2 ||offdiag(V^T L(w) V)||_F^2`` over ``w >= 0``, ``sum(w) = N/2``.
     """
-    candidates = over_candidates(candidates, templates.n_nodes)
+    candidates = pairs_of(candidates, templates.n_nodes)
     program = templates.program(candidates, 0.5 * templates.n_nodes)
     point = program.solve(np.zeros(candidates.n_edges))
     eps = templates.residual(candidates.laplacian(point.w))
@@ -153,7 +133,7 @@ def learn_templates(
     candidates: CandidateEdges | None = None,
     n_reweights: int = 3,
     delta: float = 1e-3,
-    start: ArrayLike | None = None,
+    start: Array | None = None,
 ) -> TemplatesSolution:
     """Weigh sparsity against the distance to the templates.
 
@@ -199,8 +179,6 @@ def learn_templates(
     >>> print(solution.status, np.flatnonzero(solution.w > 1e-4))
     converged [0 4 7 9]
     """
-    if not np.isfinite(penalty) or penalty < 0.0:
-        raise ValueError(f"penalty must be a finite number >= 0, got {penalty!r}")
     search = _Search(templates, candidates, delta)
     point = search.begin(start)
     values = [search.penalised(point.w, penalty)]
@@ -222,7 +200,7 @@ def learn_templates_within(
     candidates: CandidateEdges | None = None,
     n_reweights: int = 3,
     delta: float = 1e-3,
-    start: ArrayLike | None = None,
+    start: Array | None = None,
 ) -> TemplatesSolution:
     """The sparsest graph within ``eps`` of the templates.
 
@@ -243,7 +221,6 @@ def learn_templates_within(
     eps : float
         Largest residual allowed; at least that of `smallest_residual`.
     """
-    eps = check_positive(eps, "eps")
     search = _Search(templates, candidates, delta)
     point = search.begin(start)
     smallest = point if start is None else search.begin(None)
@@ -271,20 +248,14 @@ class _Search:
         self, templates: Templates, candidates: CandidateEdges | None, delta: float
     ) -> None:
         self.templates = templates
-        self.candidates = over_candidates(candidates, templates.n_nodes)
-        self.delta = check_positive(delta, "delta")
+        self.candidates = pairs_of(candidates, templates.n_nodes)
+        self.delta = delta
         self.program = templates.program(self.candidates, 0.5 * templates.n_nodes)
 
-    def begin(self, start: ArrayLike | None) -> SimplexPoint:
+    def begin(self, start: Array | None) -> SimplexPoint:
         if start is None:
             return self.program.solve(np.zeros(self.candidates.n_edges))
-        w = np.asarray(start, dtype=np.float64)
-        if w.shape != (self.candidates.n_edges,) or not (w >= 0.0).all() or not w.any():
-            raise ValueError(
-                f"start must be {self.candidates.n_edges} weights >= 0, one a candidate edge, not "
-                f"all 0; got shape {w.shape}"
-            )
-        w = w * (self.program.total / w.sum())
+        w = start * (self.program.total / start.sum())
         return SimplexPoint(w, w > 0.0, np.zeros_like(w), np.inf, Status.STALLED, 0)
 
     def tangent(self, w: Array) -> Array:

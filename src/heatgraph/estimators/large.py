@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 import warnings
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +33,7 @@ from heatgraph.estimators.progress import Watch, watch_fit
 from heatgraph.estimators.validation import Names, per_square
 from heatgraph.graph import Graph
 from heatgraph.models.heat import Signals
+from heatgraph.models.sparse_heat import SparseDictionary
 from heatgraph.selection.source_choice import SourceChoice, SourceProblem, choose_sources
 from heatgraph.solvers.driver import Keeper, Record
 from heatgraph.solvers.lasso import LargeLasso, SparseCoding, joined, silent
@@ -104,6 +104,7 @@ def _learn_graph(
     own = None if model.checkpoint is None else Path(f"{os.fspath(model.checkpoint)}.graph")
     covariance = HeatCovariance(
         solver="sparse",
+        kernel=model.kernel,
         candidates=model.candidates,
         n_edges=model.n_edges,
         cut=model.cut,
@@ -151,7 +152,10 @@ def _find_sources(
 ) -> tuple[SourceChoice, SparseCoding, Status]:
     """Scales and alpha, then the sources of all signals; none for those not reached by Ctrl-C."""
     signals = Signals.from_missing(np.ascontiguousarray(p.X.T))
-    on = partial(dictionary_on, learned.weights, unit_atoms=p.unit_atoms, n_threads=p.n_threads)
+
+    def on(tau: Array) -> SparseDictionary:
+        return dictionary_on(learned.weights, tau, p.unit_atoms, p.n_threads, p.kernel)
+
     problem = SourceProblem(
         on,
         signals,

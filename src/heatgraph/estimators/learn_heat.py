@@ -44,6 +44,7 @@ from heatgraph.estimators.validation import (
     warn_of_twins,
 )
 from heatgraph.graph import Graph
+from heatgraph.kernels.spectral import kernel_of
 from heatgraph.models.heat import Signals
 from heatgraph.selection.choose_parameters import HIDDEN_SHARE
 from heatgraph.selection.cut import CUTS
@@ -156,8 +157,9 @@ class LearnHeat(HiddenScoreMixin, SourcesMixin, ReportMixin, TransformerMixin, B
         ``checkpoint`` goes on in the same way.
     kernel : {"heat", "diffusion-plus-identity", "tikhonov", "matern", "wave"} or an object
         What takes the place of :math:`e^{-\tau\lambda}` in the dictionary: as of
-        :class:`HeatCovariance`.  Needs ``solver="dense"`` and signals in memory.  With "wave" the
-        objective has many minima, and the fit may end in a poor one: give ``scales`` to start from.
+        :class:`HeatCovariance`.  Not with ``solver="paper"``, nor of Dask collections.  With "wave"
+        the objective has many minima, and the fit may end in a poor one: give ``scales`` to start
+        from.
     missing : {"auto", "expected", "observed"}
         What becomes of NaN in the fit.  "observed" fits the observed entries alone: the squared
         norm above is a sum over these.  "expected" first replaces the others by their means given
@@ -581,12 +583,11 @@ class LearnHeat(HiddenScoreMixin, SourcesMixin, ReportMixin, TransformerMixin, B
         penalty = PENALTY_OF[self.atoms] if self.penalty == "auto" else self.penalty
         workers = n_threads(self.n_jobs)
         how = penalty, workers, bool(self.positive)
-        kernel, L = other_kernel(self.kernel), self.laplacian_
-        if not issparse(L):
-            return DenseModel(L, self.scales_, self.atoms, *how, kernel)
-        if kernel is None:
-            return LargeModel(self.weights_, self.scales_, self.atoms == "unit", *how)
-        return DenseModel(L.toarray(), self.scales_, self.atoms, *how, kernel)
+        if issparse(self.laplacian_):
+            unit, kernel = self.atoms == "unit", kernel_of(self.kernel)
+            return LargeModel(self.weights_, self.scales_, unit, *how, kernel)
+        dense = self.laplacian_, self.scales_, self.atoms
+        return DenseModel(*dense, *how, other_kernel(self.kernel))
 
 
 def _tell_cost(p: HeatParameters, n_bootstrap: int, say: Callable[[str], None]) -> None:

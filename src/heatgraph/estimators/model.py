@@ -19,7 +19,7 @@ from heatgraph.arrays import Array, Ints
 from heatgraph.estimators.parameters import n_threads, other_kernel
 from heatgraph.estimators.validation import check_number, check_scales, check_signals, unit_of
 from heatgraph.graph import CandidateEdges, Graph
-from heatgraph.kernels.spectral import Kernel
+from heatgraph.kernels.spectral import Kernel, kernel_of
 from heatgraph.models.atoms import ATOMS
 from heatgraph.models.heat import Dictionary, HeatObjective, Signals
 from heatgraph.models.penalties import PENALTIES
@@ -80,11 +80,12 @@ class LargeModel:
     unit_atoms: bool
     penalty: str
     n_threads: int
-    positive: bool = False
+    positive: bool
+    kernel: Kernel
 
     @cached_property
     def _dictionary(self) -> SparseDictionary:
-        return dictionary_on(self.graph, self.tau, self.unit_atoms, self.n_threads)
+        return dictionary_on(self.graph, self.tau, self.unit_atoms, self.n_threads, self.kernel)
 
     def _lasso(self, alpha: float) -> LargeLasso:
         return LargeLasso(self._dictionary, alpha, self.penalty, self.positive, CODING_TOL)
@@ -108,10 +109,12 @@ class LargeModel:
         return self._dictionary.synthesis(rows).T
 
 
-def dictionary_on(graph: Graph, tau: Array, unit_atoms: bool, n_threads: int) -> SparseDictionary:
+def dictionary_on(
+    graph: Graph, tau: Array, unit_atoms: bool, n_threads: int, kernel: Kernel
+) -> SparseDictionary:
     """The atoms at scales ``tau`` on a graph."""
     pairs = CandidateEdges.of(graph.n_nodes, graph.edges)
-    return SparseDictionary(pairs, np.asarray(graph.weights), tau, unit_atoms, n_threads)
+    return SparseDictionary(pairs, np.asarray(graph.weights), tau, unit_atoms, n_threads, kernel)
 
 
 @dataclass(frozen=True, eq=False)
@@ -268,10 +271,10 @@ def _best_scales(
 def _kernel(model: Any, t: float, positive: bool) -> DenseModel | LargeModel:
     """Heat at one scale on the learned graph."""
     tau, how = np.array([t]), ("l1", n_threads(model.n_jobs), bool(positive))
-    kernel = other_kernel(model.kernel)
-    if kernel is None and model.graph_.n_nodes > MOST_DENSE:
-        return LargeModel(model.graph_, tau, True, *how)
-    return DenseModel(model.graph_.laplacian().toarray(), tau, "unit", *how, kernel)
+    if model.graph_.n_nodes > MOST_DENSE:
+        return LargeModel(model.graph_, tau, True, *how, kernel_of(model.kernel))
+    L = model.graph_.laplacian().toarray()
+    return DenseModel(L, tau, "unit", *how, other_kernel(model.kernel))
 
 
 def _scales_to_try(learned: Array) -> Array:

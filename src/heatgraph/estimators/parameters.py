@@ -170,6 +170,7 @@ class LargeParameters:
     positive: bool
     tol: float
     n_threads: int
+    kernel: Kernel
     rng: np.random.Generator
 
 
@@ -180,7 +181,6 @@ DENSE_ONLY: dict[str, Any] = {
     "beta": "auto",
     "init": "uniform",
     "n_bootstrap": 0,
-    "kernel": "heat",
     "cv": None,
     "groups": None,
 }
@@ -222,6 +222,7 @@ def resolve_large(estimator: Any, X: Any, unit: float, groups: Any) -> LargePara
         positive=bool(estimator.positive),
         tol=check_number("tol", estimator.tol, strict=True),
         n_threads=n_threads(estimator.n_jobs),
+        kernel=kernel_of(estimator.kernel),
         rng=_generator(estimator.random_state),
     )
 
@@ -287,7 +288,8 @@ def other_kernel(kernel: Any) -> Kernel | None:
     return None if isinstance(found, HeatKernel) else found
 
 
-# What only the dense solver has, of signals in memory, and the value that asks for none of it.
+# What the paper's own solver and signals on a cluster do not have, and the value that asks for none
+# of it.
 MODEL_OPTIONS = {"fit_intercept": False, "positive": False, "kernel": "heat"}
 
 

@@ -15,7 +15,8 @@ from heatgraph.graph.candidates import CandidateEdges
 from heatgraph.kernels.probing import Probes, probing_vectors
 from heatgraph.kernels.series import chebyshev_nodes, degree_for, interpolate
 from heatgraph.kernels.sparse_laplacian import EdgeLayout, SparseLaplacian, from_blocks, to_blocks
-from heatgraph.models.gaussian import HeatSpectrum
+from heatgraph.kernels.spectral import HeatKernel, Kernel
+from heatgraph.models.gaussian import HEAT, HeatSpectrum
 
 Spectral = Callable[[Array], Array]
 
@@ -200,7 +201,7 @@ def _kernel(spectrum: HeatSpectrum, tau: float) -> Spectral:
     return lambda lam: spectrum.power.kernel.value(lam, tau)
 
 
-ATOM_TOL = 1e-8  # error of exp(-tau lam), whose largest value is 1
+ATOM_TOL = 1e-8  # error of a kernel, whose largest value is 1
 # Norms of atoms: each atom on its own up to so many nodes, else by about so many probing vectors.
 # Nodes that share one are as many edges apart as that number allows, at the most DISTANCE.
 EXACT_NODES, PROBES, DISTANCE = 4000, 400, 12
@@ -222,6 +223,7 @@ class SparseDictionary:
     tau: Array
     unit_atoms: bool = True
     n_threads: int = 1
+    kernel: Kernel = HEAT.kernel
 
     @property
     def n_nodes(self) -> int:
@@ -241,15 +243,15 @@ class SparseDictionary:
 
     @cached_property
     def _series(self) -> Array:
-        return self._heat(self.tau)
+        return self._coefficients(self.kernel.value)
 
-    def _heat(self, t: Array) -> Array:
-        """Coefficients (len(t), n) of ``exp(-t L)``."""
+    def _coefficients(self, g: Callable[[Array, float], Array]) -> Array:
+        """Of ``g(L, tau_s)``, (S, n)."""
         a = self.L.a
 
         def functions(x: Array) -> Array:
-            values: Array = np.exp(-np.outer(t, a * (1.0 + x)))
-            return values
+            lam = a * (1.0 + x)
+            return np.stack([g(lam, tau) for tau in self.tau.tolist()])
 
         nodes = chebyshev_nodes(degree_for(functions, ATOM_TOL))
         return np.ascontiguousarray(interpolate(functions(nodes).T).T)
@@ -261,7 +263,7 @@ class SparseDictionary:
         return [from_blocks(blocks[:, :, r], order, len(X)) for r in range(len(C))]
 
     def synthesis(self, h: Array) -> Array:
-        """``D h = sum_s exp(-tau_s L) h_s``: sources (m, S N) to signals (m, N)."""
+        """``D h = sum_s g(L, tau_s) h_s``: sources (m, S N) to signals (m, N)."""
         sources = h.reshape(len(h), self.tau.size, self.n_nodes)
         signals = np.zeros((len(h), self.n_nodes))
         for s in range(self.tau.size):
@@ -276,12 +278,13 @@ class SparseDictionary:
     def omega(self) -> Array:
         """The norms of the atoms (S N,), or ones where atoms are raw.
 
-        ``omega^2`` is the diagonal of ``exp(-2 tau_s L)``.
+        ``omega^2`` is the diagonal of ``g(L, tau_s)^2``.
         """
         N = self.n_nodes
         if not self.unit_atoms:
             return np.ones(self.n_atoms)
-        probes, C = self._probes, self._heat(2.0 * self.tau)
+        probes = self._probes
+        C = self._coefficients(lambda lam, tau: np.square(self.kernel.value(lam, tau)))
         square = np.empty((self.tau.size, N))
         for first in range(0, probes.n_vectors, PROBES_AT_ONCE):
             row = probes.colours - first
@@ -290,7 +293,7 @@ class SparseDictionary:
             Z[row[mine], mine] = probes.signs[mine]
             for s, product in enumerate(self._apply(Z, C)):
                 square[s, mine] = product[row[mine], mine] * probes.signs[mine]
-        # Heat that is spread evenly has the least norm; probing may miss it by its error.
+        # What is spread evenly has the least norm; probing may miss it by its error.
         return np.sqrt(np.maximum(square, 1.0 / N)).ravel()
 
     @property
@@ -311,14 +314,21 @@ class SparseDictionary:
 
     @cached_property
     def short_atoms(self) -> csr_array:
-        """The atoms as sparse rows (S N, N), without thin heat: an approximation.
+        """The atoms as sparse rows (S N, N), without small entries: an approximation."""
+        if isinstance(self.kernel, HeatKernel):
+            return csr_array(vstack([self._short_heat(tau) for tau in self.tau]))
+        parts: list[list[csr_array]] = [[] for _ in self.tau]
+        for first in range(0, self.n_nodes, ROWS_AT_ONCE):
+            some = np.eye(min(ROWS_AT_ONCE, self.n_nodes - first), self.n_nodes, first)
+            for own, atoms in zip(parts, self._apply(some, self._series), strict=True):
+                own.append(_thinned(csr_array(atoms)))
+        return csr_array(vstack([part for own in parts for part in own]))
 
-        By the series of a short time, squared again and again: the time that this takes grows
-        as the number of entries.
+    def _short_heat(self, tau: float) -> csr_array:
+        """By the series of a short time, squared again and again.
+
+        The time that this takes grows as the number of entries.
         """
-        return csr_array(vstack([self._short_kernel(tau) for tau in self.tau]))
-
-    def _short_kernel(self, tau: float) -> csr_array:
         W, one = self.adjacency, eye_array(self.n_nodes)
         minus_L = csr_array(W - diags_array(W.sum(axis=1)))
         n = int(np.ceil(np.log2(max(2.0 * self.L.a * tau / SHORT, 1.0))))
@@ -335,11 +345,15 @@ def _thin_square(E: csr_array) -> csr_array:
     """``E @ E`` without its small entries, some rows at a time."""
     parts = []
     for first in range(0, E.shape[0], ROWS_AT_ONCE):
-        part = csr_array(E[first : first + ROWS_AT_ONCE] @ E)
-        least, beyond = THIN, part.nnz - MOST_ENTRIES * part.shape[0]
-        if beyond > 0:
-            least = max(least, float(np.partition(np.abs(part.data), beyond)[beyond]))
-        part.data[np.abs(part.data) < least] = 0.0
-        part.eliminate_zeros()
-        parts.append(part)
+        parts.append(_thinned(csr_array(E[first : first + ROWS_AT_ONCE] @ E)))
     return csr_array(vstack(parts))
+
+
+def _thinned(rows: csr_array) -> csr_array:
+    """Some rows, in place, without their small entries."""
+    least, beyond = THIN, rows.nnz - MOST_ENTRIES * rows.shape[0]
+    if beyond > 0:
+        least = max(least, float(np.partition(np.abs(rows.data), beyond)[beyond]))
+    rows.data[np.abs(rows.data) < least] = 0.0
+    rows.eliminate_zeros()
+    return rows
