@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from importlib.metadata import version as installed_version
 from typing import Annotated, Any
@@ -29,6 +32,17 @@ STYLE: dict[str, Any] = {
 }
 
 
+@contextmanager
+def _told_of_loading() -> Iterator[None]:
+    """A word for who waits at a terminal: the numerical libraries take seconds to load."""
+    said = "heatgraph: loading ..."
+    if sys.stderr.isatty():
+        print(said, end="\r", file=sys.stderr, flush=True)
+    yield
+    if sys.stderr.isatty():
+        print(" " * len(said), end="\r", file=sys.stderr, flush=True)
+
+
 class _Commands(TyperGroup):
     def list_commands(self, ctx: Any) -> list[str]:
         return [*COMMANDS, *super().list_commands(ctx)]
@@ -37,7 +51,8 @@ class _Commands(TyperGroup):
         if cmd_name not in COMMANDS:
             return super().get_command(ctx, cmd_name)
         try:
-            module = import_module(f"heatgraph.cli.{cmd_name}")
+            with _told_of_loading():
+                module = import_module(f"heatgraph.cli.{cmd_name}")
         except KeyboardInterrupt:
             typer.echo("heatgraph: stopped; nothing was written", err=True)
             raise typer.Exit(INTERRUPTED) from None

@@ -9,12 +9,10 @@ from __future__ import annotations
 
 import html
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from bokeh.models import FixedTicker
-from bokeh.plotting import figure
 
 from heatgraph.arrays import Array
 from heatgraph.plotting.curves import (
@@ -25,6 +23,9 @@ from heatgraph.plotting.curves import (
     strength_lines,
 )
 from heatgraph.plotting.style import BLUE, SEQUENCE, VERMILION, shortened
+
+if TYPE_CHECKING:  # Bokeh is an extra, and takes a while to load
+    from bokeh.plotting import figure
 
 LONGEST = 500  # characters of a name or a title; a browser lays out a megabyte for minutes
 
@@ -59,6 +60,8 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]], chosen: int | None
 
 def new_figure(name: str, height: int, **options: Any) -> figure:
     """As wide as its place on the page, on the ground of the page."""
+    from bokeh.plotting import figure
+
     made = figure(
         name=name,
         height=height,
@@ -181,7 +184,7 @@ def _choice(
     for k, (label, path) in enumerate(lines):
         x, y, error = (path[name].to_numpy() for name in (along[0], value[0], "standard_error"))
         _path(made, k, x, y, error, label)
-    made.xaxis.ticker = FixedTicker(ticks=places)
+    made.xaxis.ticker = places
     made.xaxis.major_label_overrides = {place: f"{place:.2g}" for place in places}
     if chosen is not None:
         _ring(made, tried[along[0]].iloc[chosen], tried[value[0]].iloc[chosen])
