@@ -353,9 +353,6 @@ def human(model: Any, table: SignalTable | ClusterTable) -> list[Any]:
     """A fit, for a reader: how well it predicts, which model, the edges, how it was fitted."""
     facts = summary_of(model, table)
     chosen = [f"{key} {facts[key]:.3g}" for key in PARAMETERS if key in facts]
-    if "noise_variance" in facts:
-        noise = np.sqrt(facts["noise_variance"])
-        chosen.append(f"standard deviation of the noise {noise:.2g}, in the unit of the signals")
     return [
         *([f"The graph {predicted}."] if (predicted := Predicted.of(model)) else []),
         *([str(model.comparison_)] if facts["comparison"] else []),
