@@ -73,7 +73,7 @@ def neighbours(session: nox.Session) -> None:
 def wheel(session: nox.Session) -> None:
     """Build a wheel from the source archive, and test it away from the sources."""
     session.install("build")
-    where = Path(session.create_tmp()) / "dist"
+    where = Path(session.create_tmp()).resolve() / "dist"
     session.run("python", "-m", "build", "--outdir", str(where))
     newest = max(where.glob("*.whl"), key=lambda path: path.stat().st_mtime)
     session.install(f"heatgraph[test] @ {newest.as_uri()}")
