@@ -80,6 +80,10 @@ def test_nodes_with_the_same_signal_are_held_by_a_penalty(signals):
     assert model.status_ == "converged"
     with pytest.raises(ValueError, match=r"columns 0 and 12 hold the same signal.*penalise"):
         LakeTenenbaum(beta=0.0).fit(X)
+    # Nor is it forgotten where no fold leaves something of every node to fit.
+    for fold, node in zip(np.array_split(np.arange(len(X)), 3), (1, 2, 3), strict=True):
+        X[np.setdiff1d(np.arange(len(X)), fold), node] = np.nan
+    assert LakeTenenbaum().fit(X).beta_ > 0.0
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,11 @@ from heatgraph.baselines.base import (
     fit_gaussian,
     number_or_auto,
 )
-from heatgraph.baselines.precision_solver import PrecisionFit, UnboundedLikelihoodError
+from heatgraph.baselines.precision_solver import (
+    PrecisionFit,
+    UnboundedLikelihoodError,
+    check_observed_pairs,
+)
 from heatgraph.estimators.validation import over_square, per_square
 from heatgraph.graph import CandidateEdges
 from heatgraph.models.moments import log_likelihoods
@@ -125,6 +129,10 @@ def _likeliest(X: Array, candidates: CandidateEdges, penalties: Sequence[float])
     size = float(np.nanmean(np.square(X)))
     folds = np.array_split(np.arange(len(X)), min(FOLDS, len(X) // 2))
     totals = np.zeros(len(penalties))
+    try:
+        check_observed_pairs(X, "shared", candidates)
+    except UnboundedLikelihoodError:  # only without a penalty
+        totals[0] = -np.inf
     for held_out in folds if len(folds) > 1 else []:
         rest = np.delete(X, held_out, axis=0)
         if np.isnan(rest).all(axis=0).any() or not np.nanstd(rest) > 0.0:
@@ -133,7 +141,7 @@ def _likeliest(X: Array, candidates: CandidateEdges, penalties: Sequence[float])
             problem = PrecisionProblem("shared", penalty * size, candidates, tol=ROUGH)
             try:
                 fit = fit_gaussian(rest, problem, ROUGH)
-            except UnboundedLikelihoodError:  # only without a penalty
+            except UnboundedLikelihoodError:
                 totals[k] = -np.inf
                 continue
             if fit.precision.status is Status.INTERRUPTED:
