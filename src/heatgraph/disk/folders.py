@@ -9,8 +9,7 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from heatgraph.disk.locks import is_at, take
-from heatgraph.disk.replacing import short_name, sync_directory
+from heatgraph.disk.replacing import is_at, short_name, sync_directory, take
 
 # In the workshop: what is being written, and what it replaces where the two cannot change places.
 NEW, OLD = "new", "old"

@@ -1,16 +1,18 @@
-"""One file, replaced as a whole."""
+"""One file, replaced as a whole; and who is writing, by locks that end with their process."""
 
 from __future__ import annotations
 
 import hashlib
 import os
 import secrets
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, Literal
 
-from heatgraph.disk.locks import is_at, take
+if sys.platform != "win32":
+    import fcntl
 
 # Where a link to a pipe or to a redirected file belongs to the system, such as /dev/stdout.
 SYSTEM_LINKS = ("/dev", "/proc")
@@ -153,3 +155,31 @@ def sync_directory(directory: Path) -> None:
         pass
     finally:
         os.close(descriptor)
+
+
+def take(descriptor: int) -> bool:
+    """Lock an open file or folder; False where the system or the file system has no locks.
+
+    Raises
+    ------
+    BlockingIOError
+        If another holds the lock.
+    """
+    if sys.platform == "win32":
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise
+    except OSError:  # some network file systems
+        return False
+    return True
+
+
+def is_at(descriptor: int, path: Path) -> bool:
+    """Whether a path still leads to what was opened; another may have replaced or removed it."""
+    try:
+        there = os.stat(path, follow_symlinks=False)
+    except OSError:
+        return False
+    return os.path.samestat(there, os.fstat(descriptor))

@@ -23,8 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from heatgraph.disk.locks import is_at, take
-from heatgraph.disk.replacing import remove_abandoned
+from heatgraph.disk.replacing import is_at, remove_abandoned, take
 from heatgraph.errors import ParameterError
 from heatgraph.files import read_arrays, write_arrays
 from heatgraph.graph import Graph
