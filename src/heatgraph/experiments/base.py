@@ -8,16 +8,27 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from heatgraph.arrays import Array
 from heatgraph.errors import ParameterError
 from heatgraph.plotting.style import VERMILION, bare
 
 # Okabe and Ito's colours in an order of their own; a line has a marker of its own besides.
 COLOURS = ("#0072B2", "#E69F00", "#009E73", VERMILION, "#CC79A7", "#56B4E9")
 MARKERS = "osD^vP"
+
+
+# Of a legend below all axes of a figure.
+BELOW: dict[str, Any] = {"loc": "outside lower center", "frameon": False}
+
+
+def within(mean: Array, std: Array, most: float = 1.0) -> Array:
+    """Bars of a standard deviation below and above the mean, as far as a measure can go, (2, n)."""
+    return np.array([np.minimum(std, mean), np.minimum(std, most - mean)])
 
 
 def plain(ax: Axes) -> None:

@@ -8,8 +8,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from heatgraph.arrays import Array
-from heatgraph.experiments.base import COLOURS, MARKERS, Outcome, Settings, markdown, plain
+from heatgraph.experiments.base import COLOURS, MARKERS, Outcome, Settings, markdown, plain, within
 from heatgraph.experiments.paper_settings import grid, n_free_instances, n_instances, problem
 from heatgraph.experiments.sweep import sweep
 from heatgraph.experiments.synthetic_runs import Spec, no_truth, path
@@ -114,12 +113,14 @@ def _figure(lines: Lines, sizes: Sequence[int]) -> Figure:
     for ax, protocol in zip(axes, ("oracle", "no truth"), strict=True):
         for k, (method, name) in enumerate(METHODS.items()):
             row = [lines[method, size, protocol] for size in sizes]
+            mean = np.array([line.mean.f_measure for line in row])
+            std = np.array([line.std.f_measure for line in row])
             # Side by side, so that no bar hides another.
             x = np.array(sizes) * 1.07 ** (k - 1)
             ax.errorbar(
                 x,
-                [line.mean.f_measure for line in row],
-                yerr=_bars(row),
+                mean,
+                yerr=within(mean, std),
                 color=COLOURS[k],
                 marker=MARKERS[k],
                 markersize=8,
@@ -139,13 +140,6 @@ def _figure(lines: Lines, sizes: Sequence[int]) -> Figure:
     for ax in axes:
         ax.legend(loc="lower right", fontsize=12, frameon=False)
     return figure
-
-
-def _bars(row: Sequence[Line]) -> Array:
-    """A standard deviation below and above the mean (2, sizes), as far as F can go."""
-    mean = np.array([line.mean.f_measure for line in row])
-    std = np.array([line.std.f_measure for line in row])
-    return np.array([np.minimum(std, mean), np.minimum(std, 1.0 - mean)])
 
 
 def _heading(protocol: str) -> str:

@@ -10,7 +10,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from heatgraph.experiments.base import COLOURS, MARKERS, Outcome, Settings, plain
+from heatgraph.experiments.base import BELOW, COLOURS, MARKERS, Outcome, Settings, plain
 from heatgraph.experiments.paper_settings import ALPHAS, BETAS, grid, n_instances, problem
 from heatgraph.experiments.sweep import sweep
 from heatgraph.experiments.synthetic_runs import path
@@ -120,13 +120,7 @@ def _figure(table: pd.DataFrame, n_true: int) -> Figure:
     _axes(right, "F-measure (oracle)")
     left.set_ylim(0, None)
     right.set_ylim(0.0, 1.05)
-    figure.legend(
-        *left.get_legend_handles_labels(),
-        loc="outside lower center",
-        ncols=4,
-        fontsize=13,
-        frameon=False,
-    )
+    figure.legend(*left.get_legend_handles_labels(), ncols=4, fontsize=13, **BELOW)
     return figure
 
 

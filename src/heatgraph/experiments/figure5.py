@@ -10,7 +10,16 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from heatgraph.datasets.synthetic import make_heat_signals
-from heatgraph.experiments.base import COLOURS, MARKERS, Outcome, Settings, markdown, plain
+from heatgraph.experiments.base import (
+    BELOW,
+    COLOURS,
+    MARKERS,
+    Outcome,
+    Settings,
+    markdown,
+    plain,
+    within,
+)
 from heatgraph.experiments.paper_settings import (
     ALPHAS,
     grid,
@@ -207,11 +216,7 @@ def _figure(table: pd.DataFrame) -> Figure:
                 # Side by side, so that no bar hides another.
                 rows["tau"] * 1.05 ** (k - 1),
                 rows["mean"],
-                # No bar beyond what a measure can be.
-                yerr=[
-                    np.minimum(rows["std"], rows["mean"]),
-                    np.minimum(rows["std"], most - rows["mean"]),
-                ],
+                yerr=within(rows["mean"].to_numpy(), rows["std"].to_numpy(), most),
                 color=COLOURS[k],
                 marker=MARKERS[k],
                 markersize=8,
@@ -228,13 +233,7 @@ def _figure(table: pd.DataFrame) -> Figure:
         ax.set_ylabel(label, fontsize=13)
         ax.tick_params(labelsize=12)
         plain(ax)
-    figure.legend(
-        *axes[0].get_legend_handles_labels(),
-        loc="outside lower center",
-        ncols=3,
-        fontsize=13,
-        frameon=False,
-    )
+    figure.legend(*axes[0].get_legend_handles_labels(), ncols=3, fontsize=13, **BELOW)
     return figure
 
 

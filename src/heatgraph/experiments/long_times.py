@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from heatgraph.arrays import Array
 from heatgraph.datasets.synthetic import make_heat_signals
-from heatgraph.experiments.base import COLOURS, MARKERS, Outcome, Settings, markdown, plain
+from heatgraph.experiments.base import BELOW, COLOURS, MARKERS, Outcome, Settings, markdown, plain
 from heatgraph.experiments.paper_settings import ALPHAS, BETAS, SMOOTH, n_instances, problem
 from heatgraph.experiments.sweep import sweep
 from heatgraph.experiments.synthetic_runs import (
@@ -120,7 +120,7 @@ def _figure(taus: Sequence[float], values: Array) -> Figure:
     ax.minorticks_off()
     ax.set(xlabel="diffusion time of the signals", ylim=(0.0, 1.02))
     plain(ax)
-    figure.legend(loc="outside lower center", ncols=2, frameon=False)
+    figure.legend(ncols=2, **BELOW)
     return figure
 
 

@@ -23,7 +23,7 @@ from heatgraph.datasets import (
 )
 from heatgraph.estimators import LearnHeat
 from heatgraph.estimators.hidden import fill_by_precision
-from heatgraph.experiments.base import COLOURS, MARKERS, Outcome, Settings, markdown, plain
+from heatgraph.experiments.base import BELOW, COLOURS, MARKERS, Outcome, Settings, markdown, plain
 from heatgraph.experiments.prediction import Missed, digest, in_parts
 from heatgraph.experiments.sweep import sweep
 from heatgraph.graph import Graph
@@ -231,7 +231,7 @@ def _figure_errors(table: pd.DataFrame, names: tuple[str, ...]) -> Figure:
     ax.set_xticks(ticks, [f"{t:g}" for t in ticks])
     ax.minorticks_off()
     ax.set_xlabel("error at the hidden stations, kelvin (root mean square)")
-    figure.legend(loc="outside lower center", ncols=3, frameon=False)
+    figure.legend(ncols=3, **BELOW)
     plain(ax)
     return figure
 

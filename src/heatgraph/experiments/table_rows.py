@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
 
 from heatgraph.arrays import Array
-from heatgraph.experiments.base import markdown
+from heatgraph.experiments.base import BELOW, markdown
 from heatgraph.metrics import EdgeScores
 from heatgraph.plotting.style import INK
 
@@ -175,7 +175,7 @@ def draw_table(lines: Sequence[Line], title: str) -> Figure:
             ("worse", "worse than the paper"),
         )
     ]
-    figure.legend(handles=handles, loc="outside lower center", ncols=3, fontsize=13, frameon=False)
+    figure.legend(handles=handles, ncols=3, fontsize=13, **BELOW)
     return figure
 
 

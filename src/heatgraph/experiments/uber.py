@@ -10,7 +10,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from heatgraph.experiments.base import COLOURS, MARKERS, Outcome, Settings, markdown, plain
+from heatgraph.experiments.base import BELOW, COLOURS, MARKERS, Outcome, Settings, markdown, plain
 from heatgraph.experiments.prediction import digest
 from heatgraph.experiments.sweep import sweep
 from heatgraph.experiments.uber_fits import GROUPS, SCALES, SLOTS, learn_slot, load, shares
@@ -173,9 +173,7 @@ def _shares(graphs: Graphs, chosen: pd.DataFrame, null: pd.DataFrame) -> pd.Data
                     if some
                     else np.nan,
                     "n_edges": graph.n_edges,
-                    "status": index.loc[(source, reading, slot), "status"],
-                    "alpha": index.loc[(source, reading, slot), "alpha"],
-                    "beta": index.loc[(source, reading, slot), "beta"],
+                    **index.loc[(source, reading, slot), ["status", "alpha", "beta"]],
                 }
             )
     return pd.DataFrame(rows)
@@ -234,14 +232,8 @@ def _maps(home: str | None, source: str, graphs: Graphs) -> Figure:
     scale = np.array([0.1, 0.4, 0.7, 1.0])
     widths, inks = edge_style(scale)
     lines = [Line2D([], [], linewidth=w, color=ink) for w, ink in zip(widths, inks, strict=True)]
-    figure.legend(
-        lines,
-        [f"{share * top:.2g}" for share in scale],
-        loc="outside lower center",
-        title="weight of an edge",
-        ncols=len(scale),
-        frameon=False,
-    )
+    named = [f"{share * top:.2g}" for share in scale]
+    figure.legend(lines, named, title="weight of an edge", ncols=len(scale), **BELOW)
     return figure
 
 
@@ -279,9 +271,7 @@ def _figure_shares(table: pd.DataFrame) -> Figure:
         plain(ax)
     axes[0].set_ylabel("share of the weight")
     axes[1].set_xlabel("hours of weekdays (grey: where the paper sees it)")
-    figure.legend(
-        *axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False
-    )
+    figure.legend(*axes[0].get_legend_handles_labels(), ncols=3, **BELOW)
     return figure
 
 
