@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from heatgraph.baselines.log_degree_solver import (
-    learn_log_degree,
     log_degree_step,
     parameters_for_degree,
 )
@@ -20,6 +19,12 @@ def points(rng, n_nodes):
     """Smooth functions of uniform points in the square."""
     P = rng.random((n_nodes, 2))
     return np.cos(3.0 * P @ rng.standard_normal((2, 60)) + 6.0 * rng.random(60))
+
+
+def learned(X, a, b, candidates=None):
+    """On the distances of signals (N, M), over all pairs unless told otherwise."""
+    candidates = CandidateEdges.complete(len(X)) if candidates is None else candidates
+    return log_degree_step(candidates.squared_distances(X), a, b, candidates)
 
 
 def kkt_residual(w, z, a, b, candidates):
@@ -103,7 +108,7 @@ def test_a_warm_start_takes_no_step(rng):
 def test_the_degree_asked_for_is_about_met(rng, degree):
     candidates, X = CandidateEdges.complete(150), points(rng, 150)
     a, b = parameters_for_degree(candidates.squared_distances(X), degree, candidates)
-    solution = learn_log_degree(X, a, b)
+    solution = learned(X, a, b)
     met = 2.0 * np.count_nonzero(solution.w > 1e-4) / 150
     assert degree / 1.6 <= met <= 1.6 * degree
 
@@ -125,18 +130,18 @@ def test_a_node_alone_has_the_number_of_neighbours_that_the_theory_says():
 def test_every_node_has_a_neighbour_even_an_outlier(rng):
     X = points(rng, 30)
     X[7] += 50.0
-    solution = learn_log_degree(X, 1.0, 1.0)
+    solution = learned(X, 1.0, 1.0)
     assert solution.status == "converged"
     assert CandidateEdges.complete(30).degrees(solution.w).min() > 0.0
 
 
 def test_identical_signals_give_equal_weights():
-    solution = learn_log_degree(np.ones((6, 3)), 1.0, 1.0)
+    solution = learned(np.ones((6, 3)), 1.0, 1.0)
     np.testing.assert_allclose(solution.w, solution.w[0], rtol=1e-10)
 
 
 def test_scale_beyond_the_precision_is_a_status(rng):
-    solution = learn_log_degree(1e6 * points(rng, 20), 1e-3, 1e-3)
+    solution = learned(1e6 * points(rng, 20), 1e-3, 1e-3)
     assert solution.status == "stalled"
 
 
@@ -151,7 +156,7 @@ def test_a_degree_out_of_range_is_named(rng, degree):
 def test_a_bare_node_is_named(rng):
     candidates = CandidateEdges(4, np.array([0, 1]), np.array([1, 2]))
     with pytest.raises(ValueError, match=r"candidates leaves 1 node\(s\).* first node 3"):
-        learn_log_degree(points(rng, 4), 1.0, 1.0, candidates=candidates)
+        learned(points(rng, 4), 1.0, 1.0, candidates=candidates)
 
 
 def test_equal_distances_say_nothing_of_the_degree():

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from heatgraph.arrays import Array
-from heatgraph.baselines.learned import frozen, pairs_of
+from heatgraph.baselines.learned import frozen
 from heatgraph.baselines.semismooth_newton import pair_newton
 from heatgraph.graph.candidates import CandidateEdges
 from heatgraph.solvers.result import Status
@@ -53,6 +53,9 @@ def log_degree_step(
         2 <z, w> - a sum_n log((S_w w)_n) + b ||w||^2,
 
     which is ``||W o Z||_1 - a 1^T log(W 1) + b/2 ||W||_F^2`` in the symmetric matrix ``W``.
+
+    Differs from the paper that it is compared in: the trace is not fixed, the logarithm keeps the
+    weights from 0 instead.
 
     With ``theta = 1/sqrt(a b)`` and ``w = sqrt(a/b) v`` it becomes the same problem with ``a = b
     = 1`` and distances ``theta z``: ``theta`` alone decides the pattern, ``a/b`` the scale.  Its
@@ -210,37 +213,3 @@ def _theta(rows: Array, k: int) -> float:
             "there; give a and b, or another degree"
         )
     return float(np.exp(np.mean(np.log(bounds))))
-
-
-def learn_log_degree(
-    X: Array,
-    a: float,
-    b: float,
-    *,
-    candidates: CandidateEdges | None = None,
-    tol: float = 1e-10,
-    max_iter: int = 200,
-) -> LogDegreeSolution:
-    """Learn a graph with no isolated node on which the signals are smooth.
-
-    Minimise over ``w >= 0``
-
-        2 tr(X^T L(w) X) - a sum_n log(deg_n) + b ||w||^2,
-
-    see `log_degree_step`; `parameters_for_degree` finds ``a`` and ``b`` for a mean number of
-    neighbours.
-
-    Differs from the paper: the trace is not fixed, the logarithm keeps the weights from 0
-    instead; scale ``w`` to ``sum(w) = N/2`` to compare.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> X = np.sin(np.linspace(0.0, 3.0, 12))[:, None] * np.array([1.0, 2.0])
-    >>> solution = learn_log_degree(X, 1.0, 1.0)
-    >>> print(solution.status, bool(solution.w.min() >= 0.0))
-    converged True
-    """
-    candidates = pairs_of(candidates, len(X))
-    z = candidates.squared_distances(X)
-    return log_degree_step(z, a, b, candidates, tol=tol, max_iter=max_iter)

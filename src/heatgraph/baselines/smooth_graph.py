@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from heatgraph.arrays import Array
 from heatgraph.baselines.base import FitInput, GraphMethod, check_limits, number_or_auto
 from heatgraph.baselines.learned import Learned
-from heatgraph.baselines.log_degree_solver import learn_log_degree, parameters_for_degree
+from heatgraph.baselines.log_degree_solver import log_degree_step, parameters_for_degree
 from heatgraph.baselines.smooth_solver import learn_smooth
 from heatgraph.estimators.fitted_graph import CUT, tell
 from heatgraph.estimators.hidden import PrecisionMixin
@@ -279,7 +279,8 @@ class _Search:
         return learn_smooth(X, self.alpha, beta, candidates=self.candidates, **self.limits)
 
     def _log(self, X: Array, beta: float) -> Learned:
-        s = learn_log_degree(X, beta, beta, candidates=self.candidates, **self.limits)
+        z = self.candidates.squared_distances(X)
+        s = log_degree_step(z, beta, beta, self.candidates, **self.limits)
         w = s.w * (0.5 * len(X) / s.w.sum())  # of trace N, as those that edges are counted of
         history = np.append(s.history[:-1], s.objective)
         return Learned(w, history, s.residual, s.status, s.n_iter)
