@@ -63,6 +63,9 @@ def test_what_is_printed(run, signals, tmp_path):
     assert "The fit settled within its tolerance." in done.stdout
     assert "Open in a browser" not in done.stdout
     assert "strongest edges" in done.stdout
+    heat = np.abs(load_model(tmp_path / "out").sources_).sum(axis=(0, 2))
+    for share in heat / heat.sum():
+        assert f"({share:.0%} of the heat)" in done.stdout
     assert str(tmp_path / "out") in done.stdout.replace("\n", "")
     assert "30 signals on 6 nodes" in done.stderr
     done = run("learn", signals, "--output", tmp_path / "quiet", "--quiet", *PENALTIES)
