@@ -861,6 +861,15 @@ class TestMissing:
             one, two = (LearnHeat(**how, missing=m).fit(X) for m in ("auto", "observed"))
         assert np.array_equal(one.laplacian_, two.laplacian_)
 
+    @pytest.mark.parametrize("seed", [3100, 3102])
+    def test_gaps_that_stay_gaps_hide_few_edges(self, seed):
+        """Heat that has not gone far leaves little to fill a gap by."""
+        graph = make_graph("ba", 20, random_state=seed)
+        X, _ = make_heat_signals(graph, (1.0, 4.0), 100, random_state=seed)
+        X[np.random.default_rng(seed).random(X.shape) < 0.3] = np.nan
+        learned = LearnHeat().fit(X)
+        assert edge_scores(graph, learned.graph_).f_measure > 0.94
+
     def test_what_missing_may_be(self, holed):
         with pytest.raises(ValueError, match="missing must be one of 'auto', 'expected'"):
             LearnHeat(missing="zero").fit(holed)

@@ -18,6 +18,7 @@ from heatgraph.selection.choose_parameters import (
     CODINGS,
     MOST_STEPS,
     STRETCHES,
+    WITH_GAPS,
     Grid,
     Part,
     Point,
@@ -164,12 +165,14 @@ class TestChoose:
 class Scripted(Search):
     """A search that is told how unlikely signals are, per point and signal, in place of fits."""
 
-    def __init__(self, grid, errors):
+    def __init__(self, grid, errors, unlikely=None, with_gaps=False):
         hidden = np.ones((2, 4), dtype=bool)
         of_nothing = Signals(np.zeros((2, 4)), ~hidden)
         truth = np.sqrt(0.5) * np.ones((2, 4))
-        part = Part(of_nothing, of_nothing, HiddenPart(of_nothing, truth, hidden), 0.5)
+        training = of_nothing if with_gaps else Signals(of_nothing.X)
+        part = Part(training, of_nothing, HiddenPart(of_nothing, truth, hidden), 0.5)
         self.script, self.asked = errors, []
+        self.unlikely = errors if unlikely is None else unlikely
         folds = Folds([Split(np.arange(4), np.arange(4))] * 2)
         objective = HeatObjective(CandidateEdges.complete(2), 0.0, 0.0, ATOMS["unit"])
         super().__init__(
@@ -190,9 +193,8 @@ class Scripted(Search):
             return
         self.asked.append(point)
         fit = Solution(np.ones(1), np.empty((1, 2, 0)), np.ones(1), np.ones(1), Status.CONVERGED, 0)
-        unlikely = self.script(point)
-        halves = [unlikely[:4], unlikely[4:]]
-        self.trials[point] = Trial([fit, fit], halves, [half[None] for half in halves])
+        unlikely, errors = (np.split(f(point), 2) for f in (self.unlikely, self.script))
+        self.trials[point] = Trial([fit, fit], unlikely, [half[None] for half in errors])
 
 
 JITTER = np.array([0.1, -0.1, 0.05, -0.05, 0.02, -0.02, 0.1, -0.1])
@@ -235,6 +237,23 @@ class TestRule:
         assert best.beta == wanted
         assert ("smallest beta" in search.ends(best)) == (wanted == 0.25)
         assert ("largest beta" in search.ends(best)) == (wanted == 4.0)
+
+    def test_signals_with_gaps_are_judged_by_prediction(self):
+        """And scales by the likelihood, whatever predicts better."""
+        grid = Grid((0.4, 0.2, 0.1), (1.0, 4.0, 0.5), ONE, stretch=True)
+
+        def predicts(p):  # best at the smallest alpha and beta, and at long scales
+            return np.full(8, np.log(p.alpha) + 0.1 * np.log(p.beta) - p.stretch) + 0.01 * JITTER
+
+        def unlikely(p):
+            return np.full(8, np.log(max(p.stretch, 1.0)) ** 2)
+
+        search = Scripted(grid, predicts, unlikely, with_gaps=True)
+        best = search.along_beta(search.along_alpha())
+        assert (best.alpha, best.beta) == (0.1, pytest.approx(0.5 * WITH_GAPS))
+        assert search.along_stretch(best, np.ones(1)).stretch <= 1.0
+        without = Scripted(grid, predicts, unlikely)
+        assert without.along_alpha().alpha >= 0.4
 
     def test_the_stretch_is_at_the_top_of_a_parabola(self):
         wanted = 1.25  # between two that are tried

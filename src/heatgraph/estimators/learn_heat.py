@@ -82,7 +82,8 @@ class LearnHeat(HiddenScoreMixin, SourcesMixin, ReportMixin, TransformerMixin, B
     beta : float or "auto"
         Weight of the spread of the edge weights, in the squared units of ``X``.  "auto" chooses
         by signals that are held out: what makes them most likely, by the covariance that a graph
-        and its scales imply, is kept, the sparsest sources within one standard error.
+        and its scales imply, is kept, the sparsest sources within one standard error.  Where
+        signals are fitted with gaps, what predicts their hidden entries best is kept.
     scales : sequence of float, optional
         The scales to hold, or another start to learn them from.  (Where a penalty is chosen along
         with them, they end where the choice puts them, whatever the start.)

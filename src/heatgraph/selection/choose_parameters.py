@@ -7,7 +7,8 @@ likely by more than chance; then the scales, as multiples of those that were lea
 the parabola through the best three.  Every fit starts from the one before it.
 
 What is reported is a prediction: some entries of every signal that is held out are hidden, and are
-predicted from the others.
+predicted from the others.  Where the signals to fit have gaps, alpha and beta are chosen by it: a
+covariance does not know that sources are few, and of signals with gaps it tells too little.
 """
 
 from __future__ import annotations
@@ -50,6 +51,8 @@ from heatgraph.solvers.threads import bounded_blas
 # the last predicts best, the search goes on by the same ratio.
 ALPHAS = (0.2, 0.1, 0.05, 0.025)
 BETAS = (1.2e-2, 3.6e-2, 4e-3, 1.3e-3)  # the first is tried first
+# Of the smallest beta, also tried where signals have gaps: they pull less against the spread.
+WITH_GAPS = 0.3
 MOST_STEPS = 3  # beyond the largest alpha
 STRETCH = 1.2  # from one multiple of the learned scales to the next
 # Far beyond the learned scales, where signals are about as likely, the graph loses edges.
@@ -153,12 +156,14 @@ def choose(
     parts = [hold_out(signals, split.train, split.test, rng, filled) for split in folds.splits]
     search = Search(objective, parts, w, grid, folds, learn_scales, n_jobs, report, keeper, model)
     try:
-        best = search.along_alpha()
-        base = None
+        best, base = search.along_alpha(), None
+        if search.has_gaps:
+            best = search.along_beta(best)
         if grid.stretch:
             base = search.learned_scales(best)
             best = search.along_stretch(best, base)
-        best = search.along_beta(best, base)
+        if not search.has_gaps:
+            best = search.along_beta(best, base)
         if base is not None:
             search.predict(best)
     except KeyboardInterrupt:
@@ -229,6 +234,15 @@ class Search:
     model: SignalModel
     trials: dict[Point, Trial] = field(default_factory=dict)
 
+    @property
+    def has_gaps(self) -> bool:
+        """Whether signals are fitted that have gaps."""
+        return any(part.training.observed is not None for part in self.parts)
+
+    def _judged(self, point: Point) -> Array:
+        """By what alpha and beta are chosen, (signals,): lower is better."""
+        return self._sums(point) if self.has_gaps else self._unlikely(point)
+
     def along_alpha(self) -> Point:
         """The sparsest of the best: fewest scales first, then the largest alpha.
 
@@ -239,7 +253,7 @@ class Search:
         best: Point | None = None
         for start in range(len(self.grid.starts)):
             points = [Point(start, alpha, self.grid.betas[0]) for alpha in self._alphas()]
-            here = self._descend(points, strict=True)
+            here = self._descend(points, by=self._judged, strict=True)
             if here == points[0] and len(points) > 1:
                 here = self._ascend(here, points[0].alpha / points[1].alpha)
             if best is None or self._predicts_better(here, best):
@@ -252,7 +266,7 @@ class Search:
         for _ in range(MOST_STEPS):
             point = replace(best, alpha=best.alpha * ratio)
             self._try(point, best, None)
-            if self._excess(point, best) > self._error(point, best):
+            if self._excess(point, best, self._judged) > self._error(point, best, self._judged):
                 break
             best = point
         return best
@@ -261,12 +275,16 @@ class Search:
         return sorted(self.grid.alphas, reverse=True)
 
     def along_beta(self, best: Point, base: Array | None = None) -> Point:
-        first = self.grid.betas[0]
-        larger = [beta for beta in sorted(self.grid.betas) if beta >= first]
-        smaller = [beta for beta in sorted(self.grid.betas, reverse=True) if beta <= first]
+        """Up or down; with gaps wherever prediction is better, by whatever it is."""
+        first, betas = self.grid.betas[0], sorted(self.grid.betas)
+        if self.has_gaps and len(betas) > 1:
+            betas = [WITH_GAPS * betas[0], *betas]
+        larger = [beta for beta in betas if beta >= first]
+        smaller = [beta for beta in reversed(betas) if beta <= first]
+        strict = not self.has_gaps
         for path in (larger, smaller):
             points = [replace(best, beta=beta) for beta in path]
-            here = self._descend(points, strict=True, base=base, before=best)
+            here = self._descend(points, by=self._judged, strict=strict, base=base, before=best)
             if here != best:
                 return here
         return best
@@ -281,13 +299,14 @@ class Search:
         """
         points = [replace(best, stretch=factor) for factor in STRETCHES]
         first = STRETCHES.index(1.0)
-        top = self._descend(points[first:], base=base, before=best)
+        likely = self._unlikely
+        top = self._descend(points[first:], by=likely, base=base, before=best)
         if top == points[first]:
-            top = self._descend(points[first::-1], base=base, before=best)
+            top = self._descend(points[first::-1], by=likely, base=base, before=best)
         at = points.index(top)
         if not 0 < at < len(points) - 1:
             return top
-        below, above = (self._excess(points[at + step], top) for step in (-1, 1))
+        below, above = (self._excess(points[at + step], top, likely) for step in (-1, 1))
         if not below + above > 0.0:
             return top
         shift = 0.5 * (below - above) / (below + above)
@@ -308,18 +327,19 @@ class Search:
         self,
         points: Sequence[Point],
         *,
+        by: Callable[[Point], Array],
         strict: bool = False,
         base: Array | None = None,
         before: Point | None = None,
     ) -> Point:
-        """Follow a path while signals become more likely; ``strict`` asks for a standard error."""
+        """Follow a path while a measure falls; ``strict`` asks for a standard error."""
         best: Point | None = None
         for point in points:
             self._try(point, before, base)
             before = point
             if best is not None:
-                margin = self._error(point, best) if strict else 0.0
-                if not self._excess(point, best) < -margin:
+                margin = self._error(point, best, by) if strict else 0.0
+                if not self._excess(point, best, by) < -margin:
                     break
             best = point
         assert best is not None  # for the type checker: a path has a point
@@ -381,23 +401,20 @@ class Search:
     def _coding(self, point: Point) -> int:
         return int(np.concatenate(self.trials[point].errors, axis=1).sum(axis=1).argmin())
 
-    def _difference(self, point: Point, other: Point) -> Array:
-        one, two = (np.concatenate(self.trials[p].surprise) for p in (point, other))
-        difference: Array = one - two
-        return difference
+    def _unlikely(self, point: Point) -> Array:
+        return np.concatenate(self.trials[point].surprise)
 
     def _predicts_better(self, point: Point, other: Point) -> bool:
         """Whether hidden entries are predicted better, by a standard error."""
-        difference = self._sums(point) - self._sums(other)
-        return bool(difference.sum() < -difference.std() * np.sqrt(difference.size))
+        return self._excess(point, other, self._sums) < -self._error(point, other, self._sums)
 
-    def _excess(self, point: Point, other: Point) -> float:
-        """How much less likely the signals are at a point than at another."""
-        return float(self._difference(point, other).sum())
+    def _excess(self, point: Point, other: Point, by: Callable[[Point], Array]) -> float:
+        """How much higher a measure is at a point than at another, summed over the signals."""
+        return float((by(point) - by(other)).sum())
 
-    def _error(self, point: Point, other: Point) -> float:
+    def _error(self, point: Point, other: Point, by: Callable[[Point], Array]) -> float:
         """The standard error of the difference, paired over the signals."""
-        difference = self._difference(point, other)
+        difference = by(point) - by(other)
         return float(difference.std() * np.sqrt(difference.size))
 
     def learned_scales(self, point: Point) -> Array:
