@@ -25,8 +25,8 @@ from heatgraph.datasets import make_graph, make_heat_signals
 from heatgraph.estimators import fitting, progress
 from heatgraph.metrics import edge_scores
 from heatgraph.models.heat import Signals
-from heatgraph.selection.choose_parameters import ALPHAS, BETAS, HIDDEN_SHARE
-from heatgraph.selection.masked_prediction import hide_entries
+from heatgraph.selection.choose_parameters import ALPHAS, BETAS
+from heatgraph.selection.masked_prediction import HIDDEN_SHARE, hide_entries
 
 N, M = 8, 40
 NAMES = tuple("abcdefgh")

@@ -27,8 +27,8 @@ from heatgraph.estimators.validation import (
 )
 from heatgraph.graph import CandidateEdges
 from heatgraph.models.heat import Signals
+from heatgraph.selection.folds import N_FOLDS
 from heatgraph.selection.masked_prediction import (
-    FOLDS,
     HIDDEN_SHARE,
     RESOLUTION,
     fit_for_edges,
@@ -256,7 +256,7 @@ class _Search:
 
     def predicted(self) -> float:
         """The spread by masked prediction, in units of the mean squared distance."""
-        n_folds = min(FOLDS, self.X.shape[1])
+        n_folds = min(N_FOLDS, self.X.shape[1])
         if n_folds < 2:
             return ALONE
         self.planned = n_folds * len(SPREADS) + 1

@@ -13,8 +13,7 @@ from heatgraph.estimators.fitting import Fit, chosen_by
 from heatgraph.estimators.parameters import HeatParameters
 from heatgraph.estimators.validation import Names, warn_of_copies
 from heatgraph.models.heat import Signals
-from heatgraph.selection.choose_parameters import HIDDEN_SHARE
-from heatgraph.selection.masked_prediction import missed_by_level
+from heatgraph.selection.masked_prediction import HIDDEN_SHARE, missed_by_level
 from heatgraph.solvers.signal_model import codes_of, engine_of, level_of, subtract_level
 
 # Steps as long as the one that is measured, counted on graphs of 50 nodes: those of a choice of

@@ -17,14 +17,13 @@ from heatgraph.estimators.validation import over_square, power_of_two, unit_of
 from heatgraph.models.gaussian import GaussianPoint, mean_variance
 from heatgraph.models.moments import Moments, expected_moments, rescaled_log_likelihood
 from heatgraph.models.observed import ObservedHeat
-from heatgraph.selection.folds import Split, make_folds
+from heatgraph.selection.folds import N_FOLDS, Split, make_folds
 from heatgraph.selection.likelihood import PILOT, Fold, Strength, choose_strength, fit_at
 from heatgraph.solvers.driver import NO_CHECKPOINT, Keeper, Record
 from heatgraph.solvers.gaussian import GaussianFit, GaussianFitter, shrunk
 from heatgraph.solvers.information import HEAVY
 from heatgraph.solvers.result import Status
 
-N_FOLDS = 3
 GIVEN_FEW = Strength(0.3, 2.0)  # where there are too few signals to hold any out
 # What says which pairs are edges: the usual three standard errors, hardly shrunk.
 EDGE_PENALTY = 3.0

@@ -23,7 +23,6 @@ from heatgraph.estimators.fitted_graph import (
     warn_of_status,
 )
 from heatgraph.estimators.gaussian_fitting import (
-    N_FOLDS,
     CovarianceFit,
     CovarianceSettings,
     Measured,
@@ -55,6 +54,7 @@ from heatgraph.graph import CandidateEdges, Graph
 from heatgraph.kernels.spectral import kernel_of
 from heatgraph.models.moments import Moments, expected_moments
 from heatgraph.selection.cut import CUTS
+from heatgraph.selection.folds import N_FOLDS
 from heatgraph.selection.likelihood import PENALTIES, SHRINKAGES, Strength
 from heatgraph.solvers.driver import Keeper
 from heatgraph.solvers.gaussian import GaussianFitter

@@ -46,9 +46,8 @@ from heatgraph.estimators.validation import (
 from heatgraph.graph import Graph
 from heatgraph.kernels.spectral import kernel_of
 from heatgraph.models.heat import Signals
-from heatgraph.selection.choose_parameters import HIDDEN_SHARE
 from heatgraph.selection.cut import CUTS
-from heatgraph.selection.masked_prediction import hide_entries
+from heatgraph.selection.masked_prediction import HIDDEN_SHARE, hide_entries
 from heatgraph.solvers.driver import Keeper
 from heatgraph.solvers.result import Monitor, Status
 from heatgraph.solvers.signal_model import level_of

@@ -38,7 +38,7 @@ from heatgraph.kernels.sparse_laplacian import (
     to_blocks,
 )
 from heatgraph.kernels.spectral import HeatKernel, Kernel
-from heatgraph.models.gaussian import HEAT, HeatSpectrum, LogPenalty
+from heatgraph.models.gaussian import HEAT, LEAST_INFORMATION, HeatSpectrum, LogPenalty
 
 SERIES_TOL = 1e-6  # relative error of the series of log f, 1 / f and their divided differences
 INFORMATION_TOL = 1e-5  # of the largest factor of the information: left out
@@ -53,7 +53,6 @@ SLOW = 30.0  # as much more for kernels that fall by a power, whose series are s
 OTHER_STRETCHES, OTHER_NOISES = (-0.7, 0.6), (-2.0, -7.0)
 SOURCES = (-12.0, 12.0)  # logarithms of the variance of the sources, over that of the signals
 TRUSTED = 1e-2  # nats per node: a spectrum whose value the moments give wrong by more is refused
-LEAST_INFORMATION = 1e-30  # what a candidate without any is given, to divide by
 
 
 @dataclass(frozen=True, eq=False)

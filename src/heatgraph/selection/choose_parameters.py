@@ -26,6 +26,7 @@ from heatgraph.models.heat import HeatObjective, Signals
 from heatgraph.selection.folds import Folds
 from heatgraph.selection.likelihood import surprise
 from heatgraph.selection.masked_prediction import (
+    HIDDEN_SHARE,
     HeldOutScore,
     HiddenPart,
     hide_by,
@@ -58,7 +59,6 @@ STRETCH = 1.2  # from one multiple of the learned scales to the next
 # Far beyond the learned scales, where signals are about as likely, the graph loses edges.
 STRETCHES = tuple(STRETCH**k for k in range(-2, 3))
 CODINGS = (1.0, 0.5, 0.25, 0.125)  # of alpha, to predict with
-HIDDEN_SHARE = 0.25  # of the entries of a held-out signal
 TOL = 1e-2  # residual of the fits that are compared: enough to rank them
 MAX_ITER = 24  # of such a fit, after the first
 CODING_ROUNDS = 3  # of reweighting, to rank: further rounds change which is best in few cases

@@ -12,6 +12,7 @@ from sklearn.covariance import LedoitWolf
 from heatgraph.arrays import Array, Mask
 from heatgraph.models.heat import Dictionary, Signals
 from heatgraph.models.penalties import Penalty
+from heatgraph.selection.folds import N_FOLDS
 from heatgraph.solvers.engine import CODING_ROUNDS, code_signals
 from heatgraph.solvers.signal_model import subtract_level
 
@@ -180,7 +181,6 @@ def sparsest_within_error(errors: Array) -> int:
 
 T = TypeVar("T")
 
-FOLDS = 3  # of the signals
 HIDDEN_SHARE = 0.25  # of the entries of a signal
 RESOLUTION = 1e-3  # of the logarithm of the parameter
 
@@ -208,7 +208,7 @@ def fit_for_edges(
 
 
 def predicted_choice(
-    X: Array, choices: Iterable[T], form: Callable[[Array, T], Array], n_folds: int = FOLDS
+    X: Array, choices: Iterable[T], form: Callable[[Array, T], Array], n_folds: int = N_FOLDS
 ) -> T:
     """The choice that predicts hidden entries, sparsest first, within a standard error of the best.
 

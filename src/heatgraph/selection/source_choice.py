@@ -17,8 +17,7 @@ import pandas as pd
 from heatgraph.arrays import Array
 from heatgraph.models.heat import Signals
 from heatgraph.models.sparse_heat import SparseDictionary
-from heatgraph.selection.choose_parameters import HIDDEN_SHARE
-from heatgraph.selection.masked_prediction import hide_entries
+from heatgraph.selection.masked_prediction import HIDDEN_SHARE, hide_entries
 from heatgraph.solvers.driver import Record
 from heatgraph.solvers.lasso import LargeLasso
 
