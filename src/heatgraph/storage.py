@@ -16,7 +16,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.sparse.linalg import LinearOperator
 
-from heatgraph.estimators import LearnHeat, ModelComparison
+from heatgraph.estimators import HeatCovariance, LearnHeat, ModelComparison
 from heatgraph.files import read_arrays, write_arrays
 from heatgraph.graph.storage import FIELDS, names_from_json, plain_names
 from heatgraph.selection.masked_prediction import HeldOutScore
@@ -113,6 +113,7 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> None:
         "tables": {key: encode_table(getattr(model, key)) for key in kind.tables},
         "comparison": encode_scores(getattr(model, "comparison_", None)),
         "held_out": encode_scores(getattr(model, "held_out_", None)),
+        "kernel": encode("kernel", getattr(model, "kernel_", None), arrays),
         "chosen_at_end": list(getattr(model, "chosen_at_end_", ())),
         "n_nodes": model.graph_.n_nodes,
         "names": plain_names(model.graph_.names),
@@ -222,6 +223,9 @@ def _assemble(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Any:
     if kind.compared:
         comparison = header.get("comparison")
         model.comparison_ = decode_scores("comparison", ModelComparison, comparison)
+    if isinstance(model, HeatCovariance):
+        kernel = header.get("kernel")
+        model.kernel_ = model.kernel if kernel is None else decode("kernel", kernel, arrays)
     if isinstance(model, LearnHeat):
         model.held_out_ = decode_scores("held_out", HeldOutScore, header.get("held_out"))
         model.chosen_at_end_ = decode_ends(header.get("chosen_at_end", []))

@@ -244,7 +244,7 @@ def _check_heat_covariance(model: Any) -> None:
         return
     model.solver_ = "dense"
     lam, U = np.linalg.eigh(model.laplacian_)
-    f = model.source_variances_ @ Power(kernel_of(model.kernel)).values(lam, model.scales_)
+    f = model.source_variances_ @ Power(kernel_of(model.kernel_)).values(lam, model.scales_)
     C = (U * (f + model.noise_variance_)) @ U.T
     if not np.allclose(model.covariance_, C, atol=1e-6 * np.abs(C).max()):
         raise ValueError("its covariance is not that of its graph")

@@ -47,6 +47,11 @@ class CovarianceSettings:
     keeper: Keeper = NO_CHECKPOINT
     cv: Any = None
     groups: Any = None
+    kernels: tuple[str, ...] = ("",)  # to choose from; the fitter's own where there is no name
+
+    def with_kernel(self, strength: Strength) -> CovarianceSettings:
+        """The same with the kernel that was chosen."""
+        return replace(self, fitter=self.fitter.with_kernel(strength.kernel))
 
     def splits(self, X: Array) -> Sequence[Split]:
         """The signals (M, N) to fit and those held out, contiguous unless asked otherwise."""
@@ -123,6 +128,7 @@ def fit_rows(settings: CovarianceSettings, X: Array) -> CovarianceFit:
         sums = [Moments.of(part) for part in parts]
         return fit_moments(settings, sums, folds=lambda: _complete_folds(settings, X))
     strength, table, interrupted = _choose(settings, len(parts), lambda: _row_folds(settings, X))
+    settings = settings.with_kernel(strength)
     location, C = _pilot(settings, X)
     fit, moments, likeliest = _fit_observed(settings, X, strength, location, C)
     return _finish(settings, strength, table, moments, fit, likeliest, interrupted)
@@ -143,6 +149,7 @@ def fit_moments(
         strength, table, interrupted = _choose(
             settings, len(parts), folds or (lambda: _moment_folds(settings, parts))
         )
+    settings = settings.with_kernel(strength)
     moments = reduce(add, parts)
     S = moments.around(settings.location(moments))
     likeliest = _likeliest(settings, S, moments.count)
@@ -154,17 +161,19 @@ def _choose(
     settings: CovarianceSettings, n_folds: int, folds: Callable[[], list[Fold]]
 ) -> tuple[Strength, pd.DataFrame | None, bool]:
     """The strength, what was tried for it, and whether the user stopped the search."""
-    held = len(settings.rhos) == 1 and len(settings.penalties) == 1
-    if held:
-        return Strength(settings.rhos[0], settings.penalties[0]), None, False
+    usual = settings.kernels[0]
+    if len(settings.rhos) == len(settings.penalties) == len(settings.kernels) == 1:
+        held = Strength(settings.rhos[0], settings.penalties[0], kernel=usual)
+        return held, None, False
     usable = [] if n_folds < 2 else folds()
     if not usable:
-        return _nearest(settings, GIVEN_FEW), None, False
+        return replace(_nearest(settings, GIVEN_FEW), kernel=usual), None, False
     return choose_strength(
         settings.fitter,
         usable,
         settings.rhos,
         settings.penalties,
+        kernels=settings.kernels,
         n_jobs=settings.n_jobs,
         report=settings.tried,
         keeper=settings.keeper.within("choice"),
@@ -332,7 +341,9 @@ def _finish(
     if status is Status.INTERRUPTED:
         return CovarianceFit(fit, fit, status=status, **found)
     few = moments.count <= settings.fitter.candidates.n_nodes
-    looser = Strength(EDGE_SHRINKAGE[few], max(strength.c, EDGE_PENALTY))
+    looser = replace(
+        strength, rho=EDGE_SHRINKAGE[few], c=max(strength.c, EDGE_PENALTY), relaxed=False
+    )
     edges = fit
     if looser != strength:
         S = moments.around(location)

@@ -49,7 +49,7 @@ class GaussianModelMixin(
     n_signals_: float
     precision_: Array
     scales_: Array
-    kernel: Any
+    kernel_: Any
     second_moment_: Array
     selection_: pd.DataFrame | None
     solver_: str
@@ -96,7 +96,7 @@ class GaussianModelMixin(
             CandidateEdges.complete(graph.n_nodes).without(still),
             self.scales_.size,
             float(self.tol),
-            kernel=kernel_of(self.kernel),
+            kernel=kernel_of(self.kernel_),
         )
         unit = power_of_two(float(np.sqrt(np.trace(self.second_moment_) / graph.n_nodes)))
         second = over_square(self.second_moment_, unit)
@@ -151,7 +151,7 @@ class GaussianModelMixin(
 
     def _decay(self, lam: Array) -> Array:
         """``g(lam, tau_s)``, what is left of a source in each mode, (S, N)."""
-        g = kernel_of(self.kernel)
+        g = kernel_of(self.kernel_)
         return np.array([g.value(lam, tau) for tau in self.scales_.tolist()])
 
     def inverse_transform(self, H: Any) -> Array:

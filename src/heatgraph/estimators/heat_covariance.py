@@ -51,7 +51,7 @@ from heatgraph.estimators.validation import (
     warn_of_twins,
 )
 from heatgraph.graph import CandidateEdges, Graph
-from heatgraph.kernels.spectral import kernel_of
+from heatgraph.kernels.spectral import KERNEL_CHOICE, is_auto, kernel_of
 from heatgraph.models.moments import Moments, expected_moments
 from heatgraph.selection.cut import CUTS
 from heatgraph.selection.folds import N_FOLDS
@@ -340,7 +340,8 @@ class HeatCovariance(GaussianModelMixin, HiddenScoreMixin, ReportMixin, Empirica
         if isinstance(self.shrinkage, str):
             rho *= min(1.0, self.n_signals_ / both.count)
         effective = decay * self.n_effective_ + together * further.count
-        strength = Strength(rho, self.penalty_, self.relaxed_)
+        chosen_kernel = self.kernel_ if is_auto(self.kernel) else ""
+        strength = Strength(rho, self.penalty_, self.relaxed_, chosen_kernel)
         chosen = self.selection_
         measured = replace(
             Measured.moments([both], bool(self.fit_intercept)),
@@ -403,13 +404,14 @@ class HeatCovariance(GaussianModelMixin, HiddenScoreMixin, ReportMixin, Empirica
                 value = state.history[-1]
                 watch.step(Progress(state.n_iter, max_iter, value, n, state.residual))
 
+        kernels = KERNEL_CHOICE if is_auto(self.kernel) else ("",)
         fitter = GaussianFitter(
             candidates,
             int(check_number("n_scales", self.n_scales, minimum=1, integer=True)),
             check_number("tol", self.tol, strict=True),
             max_iter,
             report,
-            kernel_of(self.kernel),
+            kernel_of(kernels[0] or self.kernel),
         )
         return CovarianceSettings(
             fitter,
@@ -418,6 +420,7 @@ class HeatCovariance(GaussianModelMixin, HiddenScoreMixin, ReportMixin, Empirica
             bool(self.fit_intercept),
             tried=watch.tried,
             keeper=keeper,
+            kernels=kernels,
         )
 
     def _store(
@@ -447,6 +450,7 @@ class HeatCovariance(GaussianModelMixin, HiddenScoreMixin, ReportMixin, Empirica
         self.second_moment_ = per_square(second, unit)
         self.shrinkage_, self.penalty_ = float(found.strength.rho), float(found.strength.c)
         self.relaxed_ = bool(found.strength.relaxed)
+        self.kernel_ = found.strength.kernel or self.kernel
         self.selection_ = found.selection
         self.comparison_, self.edge_table_ = None, None
         self.objective_ = np.array(found.fit.history)

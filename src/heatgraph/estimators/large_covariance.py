@@ -36,7 +36,7 @@ from heatgraph.estimators.validation import (
 )
 from heatgraph.graph import CandidateEdges, Graph
 from heatgraph.kernels.sparse_laplacian import EdgeLayout, block_width
-from heatgraph.kernels.spectral import Kernel, Power, kernel_of
+from heatgraph.kernels.spectral import Kernel, Power, is_auto, kernel_of
 from heatgraph.models.gaussian import HEAT, HeatSpectrum
 from heatgraph.models.gaussian_large import BlockSignals, SignalBlocks
 from heatgraph.models.sparse_heat import HeatOperator, SparseHeat
@@ -247,7 +247,7 @@ def _settings(model: Any, n_signals: int, n_nodes: int, groups: Any) -> LargeSet
         check_number("tol", model.tol, strict=True),
         int(check_number("max_iter", model.max_iter, minimum=1, integer=True)),
         threads,
-        kernel_of(model.kernel),
+        kernel_of("heat" if is_auto(model.kernel) else model.kernel),
     )
 
 
@@ -299,6 +299,7 @@ def _store(
     model.n_signals_, model.n_effective_ = float(n_signals), n_effective
     model.second_moment_ = np.empty((0, 0))
     model.shrinkage_, model.penalty_, model.relaxed_ = SHRINKAGE, PREDICT_PENALTY, False
+    model.kernel_ = "heat" if is_auto(model.kernel) else model.kernel
     model.selection_, model.comparison_ = outcome.selection, None
     model.objective_ = np.array(fit.history)
     model.status_, model.residual_ = result.status, float(fit.residual)
@@ -522,6 +523,6 @@ def heat_of(model: Any, n_threads: int = 1) -> SparseHeat:
         model.source_variances_,
         model.scales_,
         model.noise_variance_,
-        Power(kernel_of(model.kernel)),
+        Power(kernel_of(model.kernel_)),
     )
     return SparseHeat(pairs, graph.weights, spectrum, n_threads)

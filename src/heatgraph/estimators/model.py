@@ -271,10 +271,11 @@ def _best_scales(
 def _kernel(model: Any, t: float, positive: bool) -> DenseModel | LargeModel:
     """Heat at one scale on the learned graph."""
     tau, how = np.array([t]), ("l1", n_threads(model.n_jobs), bool(positive))
+    kernel = getattr(model, "kernel_", model.kernel)
     if model.graph_.n_nodes > MOST_DENSE:
-        return LargeModel(model.graph_, tau, True, *how, kernel_of(model.kernel))
+        return LargeModel(model.graph_, tau, True, *how, kernel_of(kernel))
     L = model.graph_.laplacian().toarray()
-    return DenseModel(L, tau, "unit", *how, other_kernel(model.kernel))
+    return DenseModel(L, tau, "unit", *how, other_kernel(kernel))
 
 
 def _scales_to_try(learned: Array) -> Array:

@@ -84,6 +84,17 @@ class MaternKernel:
 
 
 @dataclass(frozen=True)
+class SteadyKernel(MaternKernel):
+    """``(1 + tau lam)^-1/2``: heat released at random all the time, of which some is lost.
+
+    The steady state of ``dx = -(L + I / tau) x dt + dW`` has a covariance in proportion to
+    ``(I + tau L)^-1``, the square of this kernel.
+    """
+
+    nu: float = 0.5
+
+
+@dataclass(frozen=True)
 class TikhonovKernel(MaternKernel):
     """``1 / (1 + tau lam)``: sources smoothed by Tikhonov's penalty ``tau x^T L x``."""
 
@@ -93,12 +104,21 @@ class TikhonovKernel(MaternKernel):
 KERNELS: dict[str, Kernel] = {
     "heat": HeatKernel(),
     "diffusion-plus-identity": IdentityKernel(),
+    "steady": SteadyKernel(),
     "tikhonov": TikhonovKernel(),
     "matern": MaternKernel(),
     "wave": WaveKernel(),
 }
+# What "auto" chooses from, from smooth to rough: heat, which is the limit of (1 + tau lam / nu)^-nu
+# for large nu, then nu = 1, then nu = 1/2.
+KERNEL_CHOICE = ("heat", "tikhonov", "steady")
 # Where an own kernel is looked at before it is used.
 PROBED, PROBED_TIME = np.array([0.0, 0.3, 1.0, 4.0]), 0.7
+
+
+def is_auto(kernel: Any) -> bool:
+    """Whether the kernel is to be chosen."""
+    return isinstance(kernel, str) and kernel == "auto"
 
 
 def kernel_of(kernel: Any) -> Kernel:

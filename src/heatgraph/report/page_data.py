@@ -191,7 +191,7 @@ def gather(
     learned: Graph = getattr(model, "weights_", graph)
     order, borders = by_community(graph)
     # The story and the reach of heat are those of no other kernel.
-    heat = getattr(model, "kernel", "heat") == "heat"
+    heat = getattr(model, "kernel_", getattr(model, "kernel", "heat")) == "heat"
     scales = getattr(model, "scales_", None) if heat else None
     gaussian = isinstance(model, HeatCovariance)
     gaps, n_gaps = gaps_of(model, signals)

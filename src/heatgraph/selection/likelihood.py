@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -114,12 +113,14 @@ EXPECTED = 9  # strengths that a search tries, about: for the progress bar
 class Strength:
     """How much a fit is held back: ``rho`` of shrinkage, a penalty of ``c`` standard errors.
 
-    ``relaxed`` fits go without the penalty in the end, on the edges that it kept.
+    ``relaxed`` fits go without the penalty in the end, on the edges that it kept.  ``kernel`` is
+    the name of one, where it is chosen too; else it is the fitter's.
     """
 
     rho: float
     c: float
     relaxed: bool = False
+    kernel: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,21 +158,25 @@ class _Scores:
     scores: dict[Strength, Array] = field(default_factory=dict)
     points: dict[Strength, Array] = field(default_factory=dict)
 
-    @cached_property
-    def pilots(self) -> Array:
+    def _pilots(self, kernel: str) -> Array:
         """The likeliest points of the folds, well shrunk, (folds, parameters)."""
-        stage = self.keeper.within("pilots")
+        stage = self.keeper.within(f"pilots {kernel}")
         kept = stage.get()
         if kept is None:
-            found = self._on_folds(_pilot, [()] * len(self.folds))
+            known = [x for s, x in self.points.items() if not s.relaxed and s.kernel != kernel]
+            starts = known[-1] if known else [None] * len(self.folds)
+            found = self._on_folds(_pilot, kernel, [(start,) for start in starts])
             kept = Record(arrays={"x": np.array(found)})
             stage.put(kept)
         return kept.arrays["x"]
 
-    def _on_folds(self, work: Callable[..., Any], more: Sequence[tuple[Any, ...]]) -> list[Any]:
+    def _on_folds(
+        self, work: Callable[..., Any], kernel: str, more: Sequence[tuple[Any, ...]]
+    ) -> list[Any]:
         run = Parallel(n_jobs=min(self.n_jobs, len(self.folds)), prefer="threads")
         jobs = zip(self.folds, more, strict=True)
-        return list(run(delayed(work)(self.fitter, fold, *given) for fold, given in jobs))
+        fitter = self.fitter.with_kernel(kernel)
+        return list(run(delayed(work)(fitter, fold, *given) for fold, given in jobs))
 
     def score(self, strength: Strength) -> float:
         """Mean over the folds; lower is better."""
@@ -188,7 +193,7 @@ class _Scores:
         if kept is None:
             starts = self._starts(replace(strength, relaxed=False))
             given = [(strength, start) for start in starts]
-            found = self._on_folds(_judge_fold, given)
+            found = self._on_folds(_judge_fold, strength.kernel, given)
             scores, points = (np.array(part) for part in zip(*found, strict=True))
             kept = Record(arrays={"scores": scores, "x": points})
             stage.put(kept)
@@ -199,9 +204,13 @@ class _Scores:
 
         Without a penalty every weight has to be found anew, so that only fits without one help.
         """
-        tried = [s for s in self.points if not s.relaxed and (strength.c == 0.0) == (s.c == 0.0)]
+        tried = [
+            s
+            for s in self.points
+            if not s.relaxed and s.kernel == strength.kernel and (strength.c == 0.0) == (s.c == 0.0)
+        ]
         if not tried:
-            return self.pilots
+            return self._pilots(strength.kernel)
 
         def distance(s: Strength) -> tuple[float, float]:
             return abs(s.c - strength.c), abs(s.rho - strength.rho)
@@ -212,11 +221,17 @@ class _Scores:
     def best(self) -> Strength:
         return min(self.scores, key=lambda s: float(self.scores[s].mean()))
 
-    def table(self) -> pd.DataFrame:
+    def best_with(self, kernel: str) -> Strength:
+        """The best strength with a kernel."""
+        same = [s for s in self.scores if s.kernel == kernel]
+        return min(same, key=lambda s: float(self.scores[s].mean()))
+
+    def table(self, kernel: str) -> pd.DataFrame:
         """One row per strength that was tried, by its mean held-out log-likelihood per signal."""
         rows = [
             (s.rho, s.c, int(s.relaxed), -0.5 * score.mean(), 0.5 * _standard_error(score))
             for s, score in self.scores.items()
+            if s.kernel == kernel
         ]
         names = ["shrinkage", "penalty", "relaxed", "log_likelihood", "standard_error"]
         return pd.DataFrame(rows, columns=names)
@@ -226,9 +241,9 @@ def _standard_error(scores: Array) -> float:
     return float(scores.std(ddof=1) / np.sqrt(scores.size)) if scores.size > 1 else 0.0
 
 
-def _pilot(fitter: GaussianFitter, fold: Fold) -> Array:
+def _pilot(fitter: GaussianFitter, fold: Fold, start: Array | None) -> Array:
     S = shrunk(fold.S, PILOT)
-    fit = fitter.likeliest(S, fitter.start(S, fold.train.count))
+    fit = fitter.likeliest(S, fitter.start(S, fold.train.count) if start is None else start)
     if fit.status is Status.INTERRUPTED:
         raise KeyboardInterrupt
     return fit.x
@@ -266,41 +281,70 @@ def choose_strength(
     rhos: Sequence[float],
     penalties: tuple[float, ...],
     *,
+    kernels: tuple[str, ...] = ("",),
     n_jobs: int = 1,
     report: Report | None = None,
     keeper: Keeper = NO_CHECKPOINT,
 ) -> tuple[Strength, pd.DataFrame, bool]:
-    """The strength under which held-out signals are the likeliest, and all that were tried.
+    """The strength under which held-out signals are the likeliest, and all tried with its kernel.
 
     The last value is whether the user stopped the search: the best so far is then returned, or
     KeyboardInterrupt raised where there is none.
 
     Shrinkages are tried in descending order, then penalties at the best of them, and so on until
-    neither helps; last, whether the edges that a penalty leaves are better fitted without it.
+    neither helps; last, whether the edges that a penalty leaves are better fitted without it.  From
+    there the other ``kernels`` are tried in the same way, in their order, for as long as it gets
+    better.  The first one is kept unless another is better by more than a standard error.
     """
     rough = replace(fitter, tol=ROUGH, max_iter=ROUGH_ITER, report=None)
     search = _Scores(rough, folds, n_jobs, report, keeper)
     if min(fold.train.count for fold in folds) <= fitter.candidates.n_nodes:
         rhos = [rho for rho in rhos if rho >= LEAST_WITH_FEW] or rhos
     try:
-        _search(search, rhos, penalties)
+        _search(search, rhos, penalties, kernels)
     except KeyboardInterrupt:
         if not search.scores:
             raise
-        return search.best, search.table(), True
-    return search.best, search.table(), False
+        return search.best, search.table(search.best.kernel), True
+    best = _unless_by_chance(search, kernels[0])
+    return best, search.table(best.kernel), False
 
 
-def _search(search: _Scores, rhos: Sequence[float], penalties: tuple[float, ...]) -> None:
+def _unless_by_chance(search: _Scores, first: str) -> Strength:
+    """The best strength, or that of the first kernel if it may be as good."""
+    best, usual = search.best, search.best_with(first)
+    worse = search.scores[usual] - search.scores[best]
+    return usual if worse.mean() <= _standard_error(worse) else best
+
+
+def _search(
+    search: _Scores,
+    rhos: Sequence[float],
+    penalties: tuple[float, ...],
+    kernels: tuple[str, ...],
+) -> None:
+    first, *others = kernels
     middle = min(penalties, key=lambda c: abs(c - MIDDLE))
-    _descend(search, [Strength(rho, middle) for rho in rhos if rho <= FIRST or len(rhos) == 1])
-    before = None
-    while search.best != before:  # along one axis, then along the other, until neither helps
-        before = search.best
-        _climb(search, [Strength(before.rho, c) for c in penalties])
-        _climb(search, [Strength(rho, search.best.c) for rho in rhos])
-    for c in {search.best.c, RELAXED}.intersection(penalties) - {0.0}:
-        search.score(Strength(search.best.rho, c, relaxed=True))
+    path = [rho for rho in rhos if rho <= FIRST or len(rhos) == 1]
+    _descend(search, [Strength(rho, middle, kernel=first) for rho in path])
+    _settle(search, rhos, penalties)
+    for kernel in others:  # in an order, so that one that is no better ends it
+        known = search.best
+        if search.score(replace(known, kernel=kernel)) >= search.score(known):
+            return
+        _settle(search, rhos, penalties)
+
+
+def _settle(search: _Scores, rhos: Sequence[float], penalties: tuple[float, ...]) -> None:
+    """From the best strength, along one axis, then along the other, until neither helps."""
+    before, best = None, replace(search.best, relaxed=False)
+    search.score(best)
+    while best != before:
+        before = best
+        best = _climb(search, best, [replace(best, c=c) for c in penalties])
+        best = _climb(search, best, [replace(best, rho=rho) for rho in rhos])
+    for c in {best.c, RELAXED}.intersection(penalties) - {0.0}:
+        search.score(replace(best, c=c, relaxed=True))
 
 
 def _descend(search: _Scores, path: Sequence[Strength]) -> None:
@@ -314,9 +358,11 @@ def _descend(search: _Scores, path: Sequence[Strength]) -> None:
             return
 
 
-def _climb(search: _Scores, line: Sequence[Strength]) -> None:
+def _climb(search: _Scores, best: Strength, line: Sequence[Strength]) -> Strength:
     """From the best, which is on the line, go either way for as long as it gets better."""
     for way in (line, line[::-1]):
-        k = way.index(search.best)
+        k = way.index(best)
         while k + 1 < len(way) and search.score(way[k + 1]) < search.score(way[k]):
             k += 1
+        best = way[k]
+    return best

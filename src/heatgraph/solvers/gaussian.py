@@ -14,7 +14,7 @@ import numpy as np
 
 from heatgraph.arrays import Array
 from heatgraph.graph.candidates import CandidateEdges
-from heatgraph.kernels.spectral import Kernel, times_before_zero
+from heatgraph.kernels.spectral import KERNELS, Kernel, times_before_zero
 from heatgraph.models.gaussian import (
     HEAT,
     NOISE_FLOOR,
@@ -78,6 +78,10 @@ class GaussianFitter:
     max_iter: int = 500
     report: Report | None = None
     kernel: Kernel = HEAT.kernel
+
+    def with_kernel(self, name: str) -> GaussianFitter:
+        """The same with the kernel of a name; with its own where there is none."""
+        return replace(self, kernel=KERNELS[name]) if name else self
 
     def start(self, S: Array, n_signals: float) -> Array:
         """Weights from the logarithm of the moment, from which most of the noise is taken.
