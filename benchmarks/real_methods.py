@@ -166,6 +166,13 @@ def heat_covariance(X: Array) -> Fitted:
     return _graph_of(model, model.impute)
 
 
+def heat_covariance_auto(X: Array) -> Fitted:
+    from heatgraph import HeatCovariance
+
+    model = HeatCovariance(kernel="auto").fit(X)
+    return replace(_graph_of(model, model.impute), status=f"{model.status_}, {model.kernel_}")
+
+
 def learn_auto(X: Array) -> Fitted:
     from heatgraph import learn
 
@@ -229,6 +236,7 @@ METHODS = {
     "LakeTenenbaum": Method(filling_graph("LakeTenenbaum"), True, True, ours=True),
     "HeatFilter": Method(filling_graph("HeatFilter"), ours=True),
     "HeatCovariance": Method(heat_covariance, takes_nan=True, centres=True, ours=True),
+    "HeatCovariance-auto": Method(heat_covariance_auto, takes_nan=True, centres=True, ours=True),
     "LearnHeat": Method(learn_heat, takes_nan=True, ours=True),
     "heatgraph.learn": Method(learn_auto, takes_nan=True, centres=True, ours=True),
 }

@@ -16,6 +16,7 @@ from benchmarks.real_score import HIDINGS, SIZES
 from heatgraph.experiments.base import COLOURS, plain
 
 OURS = "HeatCovariance"
+VARIANTS = (OURS, "HeatCovariance-auto")  # with the heat kernel, and with one that is chosen
 RIVALS = ("LedoitWolf", "OAS", "GraphicalLassoCV", "KNNImputer", "IterativeImputer")
 FIGURES = ("AP", "F", "seconds")
 PANELS = 5  # of a picture, side by side
@@ -116,30 +117,38 @@ def _geometric(values: list[float]) -> float | None:
     return float(np.exp(np.mean(np.log(values)))) if values else None
 
 
-def summary(rows: Iterable[Row]) -> dict[str, Any]:
-    """How ``HeatCovariance`` stands; a row of the comparison is a data set, a size and a hiding."""
-    problems = [p for p in by_problem(rows).values() if "seconds" in p.get(OURS, {})]
+def summary(rows: Iterable[Row], variant: str = OURS) -> dict[str, Any]:
+    """How a variant stands; a row of the comparison is a data set, a size and a hiding."""
+    rest = set(VARIANTS) - {variant}
+    problems = [
+        {m: row for m, row in p.items() if m not in rest}
+        for p in by_problem(rows).values()
+        if "seconds" in p.get(variant, {})
+    ]
     against = {"best": [], **{rival: [] for rival in RIVALS}}
     least = 0
     for methods in problems:
         for hiding in HIDINGS:
-            ours = methods[OURS][hiding]
+            ours = methods[variant][hiding]
             others = {
                 m: methods[m][hiding]["missed"] for m in RIVALS if hiding in methods.get(m, {})
             }
             for rival, value in others.items():
                 against[rival].append(ours["missed"] / value)
             against["best"].append(ours["missed"] / min(others.values(), default=math.nan))
-            every = [r[hiding]["missed"] for m, r in methods.items() if m != OURS and hiding in r]
+            every = [
+                r[hiding]["missed"] for m, r in methods.items() if m != variant and hiding in r
+            ]
             least += ours["missed"] - ours["error"] <= min(every, default=math.inf)
     return {
+        "of": variant,
         "rows": len(problems) * len(HIDINGS),
         "ratio_to": {name: _geometric(ratios) for name, ratios in against.items()},
         "least_missed_within_error": int(least),
-        **_highest(problems),
+        **_highest(problems, variant),
         "seconds_over_GraphicalLassoCV": _geometric(
             [
-                p[OURS]["seconds"] / p["GraphicalLassoCV"]["seconds"]
+                p[variant]["seconds"] / p["GraphicalLassoCV"]["seconds"]
                 for p in problems
                 if "seconds" in p.get("GraphicalLassoCV", {})
             ]
@@ -147,20 +156,20 @@ def summary(rows: Iterable[Row]) -> dict[str, Any]:
     }
 
 
-def _highest(problems: list[dict[str, Row]]) -> dict[str, int]:
+def _highest(problems: list[dict[str, Row]], variant: str) -> dict[str, int]:
     """Of the networks that are known, on how many no other method has a higher AP."""
     known = [{m: r["AP"] for m, r in p.items() if "AP" in r} for p in problems]
-    known = [p for p in known if OURS in p]
-    wins = sum(p[OURS] > max(p.values()) - ROUNDING for p in known)
+    known = [p for p in known if variant in p]
+    wins = sum(p[variant] > max(p.values()) - ROUNDING for p in known)
     return {"AP_rows": len(known), "AP_wins": wins}
 
 
 def summary_text(numbers: dict[str, Any]) -> str:
     if not numbers["rows"]:
-        return f"{OURS} has no finished row: there is nothing to sum up."
+        return f"{numbers['of']} has no finished row: there is nothing to sum up."
     ratio, n = numbers["ratio_to"], numbers["rows"]
     lines = [
-        f"{OURS} misses, in the geometric mean of {n} rows,",
+        f"{numbers['of']} misses, in the geometric mean of {n} rows,",
         *(f"- {_number(value, '{:.3f}')} of what {name} misses," for name, value in ratio.items()),
         f"and the least of all methods, within a standard error, in "
         f"{numbers['least_missed_within_error']} of {n} rows.",
