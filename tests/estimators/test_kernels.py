@@ -7,7 +7,7 @@ import pytest
 from sklearn.base import clone
 
 from heatgraph import HeatCovariance, LearnHeat
-from heatgraph.datasets import make_graph
+from heatgraph.datasets import make_graph, make_heat_signals
 from heatgraph.estimators.model import LargeModel
 from heatgraph.kernels.spectral import KERNELS, MaternKernel
 from heatgraph.metrics import average_precision
@@ -65,6 +65,52 @@ def test_sources_go_through_the_kernel(fitted, signals):
     H = model.transform(signals[300:])
     assert pytest.approx(expected, abs=1e-6 * np.abs(expected).max()) == H
     assert model.inverse_transform(H) == pytest.approx(H @ G + model.location_)
+
+
+@pytest.fixture(scope="module")
+def chosen(signals):
+    return HeatCovariance(kernel="auto").fit(signals[:150])
+
+
+class TestChosen:
+    """``kernel="auto"``."""
+
+    def test_the_kernel_that_made_the_signals(self, chosen, truth):
+        assert chosen.kernel_ == "tikhonov"
+        X, _ = make_heat_signals(truth, [2.0], 150, 12, noise_std=0.05, random_state=0)
+        assert HeatCovariance(kernel="auto").fit(X).kernel_ == "heat"
+
+    def test_the_fit_is_that_of_the_kernel_by_name(self, chosen, signals):
+        strength = {"shrinkage": chosen.shrinkage_, "penalty": chosen.penalty_}
+        same = HeatCovariance(kernel="tikhonov", **strength).fit(signals[:150])
+        if not chosen.relaxed_:
+            assert same.covariance_ == pytest.approx(chosen.covariance_, rel=1e-3)
+        better = HeatCovariance().fit(signals[:150])
+        assert chosen.score(signals[300:]) > better.score(signals[300:])
+
+    def test_what_was_tried_is_of_that_kernel(self, chosen):
+        row = chosen.selection_["log_likelihood"].idxmax()
+        assert chosen.selection_["shrinkage"][row] == chosen.shrinkage_
+
+    def test_files_and_streams_keep_it(self, chosen, signals, tmp_path):
+        save_model(chosen, tmp_path / "model.npz")
+        loaded = load_model(tmp_path / "model.npz")
+        assert (loaded.kernel, loaded.kernel_) == ("auto", "tikhonov")
+        assert np.array_equal(loaded.transform(signals[:3]), chosen.transform(signals[:3]))
+        model = HeatCovariance(kernel="auto").partial_fit(signals[:150])
+        first = model.kernel_
+        assert model.partial_fit(signals[150:300]).kernel_ == first
+
+    def test_gaps(self, chosen, signals):
+        X = signals[:150].copy()
+        X[np.random.default_rng(0).random(X.shape) < 0.1] = np.nan
+        model = HeatCovariance(kernel="auto").fit(X)
+        assert model.kernel_ == "tikhonov"
+        assert model.scales_[0] == pytest.approx(chosen.scales_[0], rel=0.3)
+
+    def test_the_sparse_engine_takes_heat(self, signals):
+        model = HeatCovariance(kernel="auto", solver="sparse", tol=0.1)
+        assert model.fit(signals[:60]).kernel_ == "heat"
 
 
 def test_tests_of_edges_and_files(fitted, tmp_path, signals):

@@ -23,7 +23,7 @@ from heatgraph.comparison import compare as compare_methods
 from heatgraph.comparison.methods import METHODS, chosen_methods
 from heatgraph.estimators.validation import check_number
 from heatgraph.graph import Graph
-from heatgraph.kernels.spectral import kernel_of
+from heatgraph.kernels.spectral import is_auto, kernel_of
 from heatgraph.report.page_data import place
 
 FOLDS = 3  # unless given
@@ -109,9 +109,12 @@ def _with_kernel(estimators: dict[str, Any], kernel: str | None) -> dict[str, An
     """The models of heat with another kernel, the other methods as they are."""
     if kernel is None:
         return estimators
-    kernel_of(kernel)
+    chosen = is_auto(kernel)
+    if not chosen:
+        kernel_of(kernel)
+    models = HEAT[:1] if chosen else HEAT  # LearnHeat chooses no kernel
     return {
-        name: clone(model).set_params(kernel=kernel) if name in HEAT else model
+        name: clone(model).set_params(kernel=kernel) if name in models else model
         for name, model in estimators.items()
     }
 

@@ -94,7 +94,11 @@ class FitOptions:
         ),
     ] = None
     kernel: Annotated[
-        str | None, typer.Option(help=f"How heat spreads: {', '.join(KERNELS)}; heat by default.")
+        str | None,
+        typer.Option(
+            help=f"How heat spreads: {', '.join(KERNELS)}; heat by default. HeatCovariance chooses "
+            "one with auto."
+        ),
     ] = None
 
     @property

@@ -42,6 +42,7 @@ from heatgraph.estimators.validation import (
     node_names,
     unit_of,
 )
+from heatgraph.kernels.spectral import is_auto
 from heatgraph.selection.folds import Split, make_folds
 from heatgraph.solvers.driver import attempt
 from heatgraph.solvers.result import Status
@@ -160,6 +161,8 @@ def choose_model(
 def estimator_of(model: str, X: Any, parameters: dict[str, Any]) -> Any:
     """The estimator, not fitted; its level is learned unless the parameters or ``X`` forbid it."""
     M, N = _shape(X)
+    if model == "sparse" and is_auto(parameters.get("kernel")):
+        parameters = {**parameters, "kernel": "heat"}  # the other model alone chooses among several
     known = MODELS[model]().get_params()
     unknown = sorted(set(parameters) - set(known))
     if unknown:

@@ -125,10 +125,15 @@ class HeatCovariance(GaussianModelMixin, HiddenScoreMixin, ReportMixin, Empirica
         There is nothing random in a fit; :meth:`sample` takes a seed of its own.
     verbose : int
         1 shows a progress bar.
-    kernel : {"heat", "diffusion-plus-identity", "tikhonov", "matern", "wave"} or an object
-        What takes the place of :math:`e^{-\tau\lambda}`: ``(1 + exp(-tau lam)) / 2``,
-        ``1 / (1 + tau lam)``, ``(1 + tau lam)^-2``, ``cos(sqrt(tau lam))``, or any object with
-        ``value`` and ``slope`` of ``(lam, tau)`` (see :mod:`heatgraph.kernels.spectral`).
+    kernel : str or object
+        "heat", :math:`e^{-\tau\lambda}`, or in its place "diffusion-plus-identity",
+        ``(1 + exp(-tau lam)) / 2``, "tikhonov", ``1 / (1 + tau lam)``, "matern",
+        ``(1 + tau lam)^-2``, "steady", ``(1 + tau lam)^(-1/2)``, "wave", ``cos(sqrt(tau lam))``,
+        or any object with ``value`` and ``slope`` of ``(lam, tau)`` (see
+        :mod:`heatgraph.kernels.spectral`).  "auto" takes "heat" unless signals held out are
+        likelier, by more than a standard error, with "tikhonov" or "steady": with heat that is
+        released all the time and lost, these predict better.  Scales of different kernels are not
+        to be compared.  The sparse engine takes "auto" for "heat".
         Waves are told from their covariance as long as ``tau lam`` is below ``(pi / 2)^2``, where
         the cosine changes its sign.
     cv : int or splitter, optional
@@ -193,6 +198,8 @@ class HeatCovariance(GaussianModelMixin, HiddenScoreMixin, ReportMixin, Empirica
         How many values of each node were observed.
     edge_table_ : DataFrame or None
         Of the sparse engine: the tests that :meth:`edge_statistics` gives, without names.
+    kernel_ : str or object
+        The kernel of the fit; what "auto" chose.
     comparison_ : ModelComparison or None
         How :func:`heatgraph.learn` came to keep this model.
 
