@@ -5,8 +5,10 @@
 
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <new>
+#include <vector>
 
 namespace heatgraph {
 
@@ -28,7 +30,7 @@ struct Pairs {
 };
 
 constexpr int kTerms = 8;  // Chebyshev terms that are kept and combined at once: few passes over Y
-constexpr std::int64_t kRows = 256;  // nodes that are summed in T before they are added in double
+constexpr std::int64_t kRows = 256;  // of a tile, which is summed in T before it is added in double
 
 constexpr int kRegisters = 2;  // that the values of one node fill: fewer reads of indices
 
@@ -119,16 +121,6 @@ struct Lanes {
   }
 };
 
-// (A V)[i].
-template <typename T, int W>
-inline Lanes<T, W> times_row(const Operator<T>& A, const T* __restrict V, std::int64_t i) {
-  Lanes<T, W> sum = Lanes<T, W>::zero();
-  sum.add(A.diagonal[i], V + i * W);
-  for (std::int64_t p = A.indptr[i]; p < A.indptr[i + 1]; ++p)
-    sum.add(A.values[p], V + static_cast<std::int64_t>(A.indices[p]) * W);
-  return sum;
-}
-
 // Rows of W numbers begin at multiples of 64 bytes, so that no load crosses a cache line.
 template <typename T>
 class AlignedArray {
@@ -145,39 +137,108 @@ class AlignedArray {
   T* data_;
 };
 
-// Memory that one block needs, allocated once for many blocks: kTerms terms, one after the other.
-template <typename T, int W>
-struct Workspace {
-  AlignedArray<T> terms;
-  explicit Workspace(std::int64_t n) : terms(n * kTerms * W) {}
+// Which tiles of kRows rows a tile reads: terms are computed a few tiles at a time, each as far as the
+// term before it allows, so that what they read is still in the cache.
+struct Tiles {
+  std::vector<std::int64_t> reach;  // tiles of the term before that all up to this one need
+  std::int64_t window = 1;  // rows of a term that are needed at one time: a power of two, or all
+
+  template <typename T>
+  explicit Tiles(const Operator<T>& A) : reach((A.n + kRows - 1) / kRows) {
+    const auto n_tiles = static_cast<std::int64_t>(reach.size());
+    std::vector<std::int64_t> lowest(n_tiles);  // tile that this one or a later one reads
+    for (std::int64_t s = 0; s < n_tiles; ++s) {
+      std::int64_t low = s, high = s;
+      for (std::int64_t p = A.indptr[s * kRows]; p < A.indptr[std::min((s + 1) * kRows, A.n)]; ++p) {
+        low = std::min<std::int64_t>(low, A.indices[p] / kRows);
+        high = std::max<std::int64_t>(high, A.indices[p] / kRows);
+      }
+      lowest[s] = low;
+      reach[s] = std::max(high + 1, s > 0 ? reach[s - 1] : 0);
+    }
+    for (std::int64_t s = n_tiles - 1; s-- > 0;) lowest[s] = std::min(lowest[s], lowest[s + 1]);
+    std::int64_t widest = 1;
+    run([&](int t, std::int64_t s, std::int64_t last_done) {
+      if (t == 0) widest = std::max(widest, s + 1 - lowest[last_done]);
+    });
+    while (window < widest * kRows) window *= 2;
+    window = std::min(window, A.n);
+  }
+
+  // visit(t, s, done) for every term t of a group and every tile s, in an order in which a term never
+  // overtakes what it reads; `done` tiles have all terms.
+  template <typename Visit>
+  void run(const Visit& visit) const {
+    const auto n_tiles = static_cast<std::int64_t>(reach.size());
+    std::int64_t done[kTerms] = {};
+    while (done[kTerms - 1] < n_tiles) {
+      if (done[0] < n_tiles) {
+        visit(0, done[0], done[kTerms - 1]);
+        ++done[0];
+      }
+      for (int t = 1; t < kTerms; ++t)
+        for (; done[t] < n_tiles && reach[done[t]] <= done[t - 1]; ++done[t])
+          visit(t, done[t], done[kTerms - 1]);
+    }
+  }
 };
 
-// V_k = T_k(A) X from the two terms before it, into `now`; returns sum_il X[i, l] V_k[i, l].
+// Rows of a term; where only a window of them is kept, row i is at i modulo its size.
 template <typename T, int W>
-double next_term(const Operator<T>& A, std::int64_t k, const T* __restrict X,
-                 const T* __restrict earlier, const T* __restrict before, T* __restrict now) {
-  double along = 0.0;
-  for (std::int64_t first = 0; first < A.n; first += kRows) {
-    Lanes<T, W> sum = Lanes<T, W>::zero();
-    for (std::int64_t i = first; i < A.n && i < first + kRows; ++i) {
-      const Lanes<T, W> x = Lanes<T, W>::load(X + i * W);
-      Lanes<T, W> row = k == 0 ? x : times_row<T, W>(A, before, i);
-      if (k > 1) row.recur(earlier + i * W);
-      row.store(now + i * W);
-      sum.add_product(x, row);
-    }
-    along += sum.total();
-  }
-  return along;
+struct Rows {
+  T* data;
+  std::int64_t mask;
+  T* at(std::int64_t i) const { return data + (i & mask) * W; }
+};
+
+// (A V)[i].
+template <typename T, int W>
+inline Lanes<T, W> times_row(const Operator<T>& A, const Rows<T, W> V, std::int64_t i) {
+  Lanes<T, W> sum = Lanes<T, W>::zero();
+  sum.add(A.diagonal[i], V.at(i));
+  for (std::int64_t p = A.indptr[i]; p < A.indptr[i + 1]; ++p) sum.add(A.values[p], V.at(A.indices[p]));
+  return sum;
 }
 
-// Y[i, r, :] += sum_t C[r, t] terms[t, i, :]; rows of C are `stride` apart.
+// Memory that one block needs, allocated once for many blocks: kTerms terms.  The last two, which the
+// next group starts from, are whole.
 template <typename T, int W>
-void combine(std::int64_t n, std::int64_t R, const T* __restrict terms, const T* __restrict C,
-             std::int64_t stride, bool is_first, T* __restrict Y) {
-  for (std::int64_t i = 0; i < n; ++i) {
+struct Workspace {
+  const Tiles tiles;
+  const std::int64_t n;
+  AlignedArray<T> whole, windows;
+  explicit Workspace(const Operator<T>& A)
+      : tiles(A), n(A.n), whole(2 * A.n * W), windows((kTerms - 2) * tiles.window * W) {}
+
+  Rows<T, W> term(int t) {
+    if (t >= kTerms - 2) return {whole.data() + (t - kTerms + 2) * n * W, -1};
+    return {windows.data() + t * tiles.window * W, tiles.window < n ? tiles.window - 1 : -1};
+  }
+};
+
+// Some rows of V_k = T_k(A) X from the two terms before it; returns sum_il X[i, l] V_k[i, l] of them.
+template <typename T, int W>
+double next_rows(const Operator<T>& A, std::int64_t k, std::int64_t first, std::int64_t last,
+                 const T* __restrict X, const Rows<T, W> earlier, const Rows<T, W> before,
+                 const Rows<T, W> now) {
+  Lanes<T, W> sum = Lanes<T, W>::zero();
+  for (std::int64_t i = first; i < last; ++i) {
+    const Lanes<T, W> x = Lanes<T, W>::load(X + i * W);
+    Lanes<T, W> row = k == 0 ? x : times_row<T, W>(A, before, i);
+    if (k > 1) row.recur(earlier.at(i));
+    row.store(now.at(i));
+    sum.add_product(x, row);
+  }
+  return sum.total();
+}
+
+// Y[i, r, :] += sum_t C[r, t] terms[t][i, :] in some rows; rows of C are `stride` apart.
+template <typename T, int W>
+void combine(std::int64_t first, std::int64_t last, std::int64_t R, const Rows<T, W>* terms,
+             const T* __restrict C, std::int64_t stride, bool is_first, T* __restrict Y) {
+  for (std::int64_t i = first; i < last; ++i) {
     Lanes<T, W> term[kTerms];
-    for (int t = 0; t < kTerms; ++t) term[t] = Lanes<T, W>::load(terms + (t * n + i) * W);
+    for (int t = 0; t < kTerms; ++t) term[t] = Lanes<T, W>::load(terms[t].at(i));
     for (std::int64_t r = 0; r < R; ++r) {
       const T* c = C + r * stride;
       T* out = Y + (i * R + r) * W;
@@ -194,14 +255,19 @@ void combine(std::int64_t n, std::int64_t R, const T* __restrict terms, const T*
 template <typename T, int W>
 void polynomials(const Operator<T>& A, const T* X, const T* C, std::int64_t n_terms,
                  std::int64_t R, T* Y, double* moments, Workspace<T, W>& work) {
-  T* terms = work.terms.data();
-  const auto place = [&](std::int64_t k) { return terms + ((k + kTerms) % kTerms) * A.n * W; };
-  for (std::int64_t first = 0; first < n_terms; first += kTerms) {
-    for (std::int64_t k = first; k < first + kTerms; ++k) {
-      const double along = next_term<T, W>(A, k, X, place(k - 2), place(k - 1), place(k));
-      if (moments != nullptr) moments[k] += along;
-    }
-    combine<T, W>(A.n, R, terms, C + first, n_terms, first == 0, Y);
+  Rows<T, W> terms[kTerms];
+  for (int t = 0; t < kTerms; ++t) terms[t] = work.term(t);
+  const auto place = [&](int t) { return terms[(t + kTerms) % kTerms]; };
+  for (std::int64_t group = 0; group < n_terms; group += kTerms) {
+    double along[kTerms] = {};
+    work.tiles.run([&](int t, std::int64_t s, std::int64_t) {
+      const std::int64_t first = s * kRows, last = std::min(first + kRows, A.n);
+      along[t] += next_rows<T, W>(A, group + t, first, last, X, place(t - 2), place(t - 1), place(t));
+      if (t == kTerms - 1)
+        combine<T, W>(first, last, R, terms, C + group, n_terms, group == 0, Y);
+    });
+    if (moments != nullptr)
+      for (int t = 0; t < kTerms; ++t) moments[group + t] += along[t];
   }
 }
 

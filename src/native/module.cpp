@@ -89,7 +89,7 @@ void apply(Longs indptr, Ints indices, Doubles values, Doubles diagonal, Blocks<
           "out must be (n_blocks, n, R, WIDTH)");
   nb::gil_scoped_release release;
   const std::vector<T> c = rounded<T>(C.data(), C.size());
-  Workspace<T, kWidth<T>> work(A.n);
+  Workspace<T, kWidth<T>> work(A);
   for (std::size_t b = 0; b < X.shape(0); ++b)
     polynomials<T, kWidth<T>>(A, X.data() + b * A.n * kWidth<T>, c.data(), C.shape(1), R,
                               out.data() + b * size, nullptr, work);
@@ -116,7 +116,7 @@ void quadratic(Longs indptr, Ints indices, Doubles values, Doubles diagonal, Lon
   nb::gil_scoped_release release;
   const Pairs pairs{pair_indptr.data(), ends.data(), number.data()};
   const std::vector<T> c = rounded<T>(C.data(), C.size()), s = rounded<T>(signs.data(), R);
-  Workspace<T, kWidth<T>> work(A.n);
+  Workspace<T, kWidth<T>> work(A);
   AlignedArray<T> Y(A.n * R * kWidth<T>);
   for (std::size_t b = 0; b < X.shape(0); ++b) {
     polynomials<T, kWidth<T>>(A, X.data() + b * A.n * kWidth<T>, c.data(), C.shape(1), R, Y.data(),

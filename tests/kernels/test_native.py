@@ -44,6 +44,24 @@ def test_apply_combines_chebyshev_terms(level, n, n_terms, n_blocks, R):
 
 
 @pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("shuffled", [False, True])
+def test_apply_keeps_the_rows_that_later_terms_read(level, shuffled):
+    """Nodes that read near ones only, so that few rows of a term are kept, or any."""
+    core, rng, n = LEVELS[level], np.random.default_rng(0), 6000
+    i = np.arange(n - 3)
+    order = rng.permutation(n) if shuffled else np.arange(n)
+    ends, ones = (order[np.append(i, i)], order[np.append(i + 1, i + 3)]), np.full(2 * i.size, 0.2)
+    A = sparse.coo_array((ones, ends), shape=(n, n))
+    A = (A + A.T).tocsr()
+    operator = A.indptr.astype(np.int64), A.indices.astype(np.int32), A.data, np.full(n, 0.1)
+    X, C = rng.standard_normal((1, n, core.WIDTH)), rng.standard_normal((3, 32))
+    out = np.empty((1, n, 3, core.WIDTH))
+    core.apply(*operator, X, C, out)
+    terms = terms_of(A + 0.1 * sparse.eye_array(n), X[0], 32)
+    np.testing.assert_allclose(out[0], np.einsum("rk,knw->nrw", C, terms), atol=1e-10)
+
+
+@pytest.mark.parametrize("level", LEVELS)
 def test_quadratic_sums_moments_and_distances_of_pairs(level):
     core, rng = LEVELS[level], np.random.default_rng(1)
     n, n_terms, R = 30, 16, 3

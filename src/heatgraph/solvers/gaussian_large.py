@@ -167,7 +167,12 @@ class LargeFitter:
                 return Identified(start, edges.x, part.values, is_stopped=True)
             x = np.concatenate([edges.point.w, spectrum])
             start = x
-        return Identified(start, x, part.values, n_restarts=part.n_restarts)
+        # The information at the start says little of that at the end: steps in its units are short.
+        problem = self._problem(x[: w.size], signals, CHOICE_VECTORS)
+        fit = self.minimise(problem, x, start, PREDICT_PENALTY, ROUND_ITER)
+        x = np.concatenate([fit.point.w, spectrum])
+        stopped = fit.status is Status.INTERRUPTED
+        return replace(part, start=start, x=x, is_stopped=stopped)
 
     def _rounds(
         self, w: Array, train: SignalBlocks, held_out: SignalBlocks, beaten: float = np.inf
