@@ -115,6 +115,7 @@ no_heat = pytest.mark.filterwarnings(
     "ignore:LearnHeat. No step lowered:sklearn.exceptions.ConvergenceWarning",
     "ignore:LearnHeat. the model predicts these signals no better:UserWarning",
     "ignore:LearnHeat. the mean of each:UserWarning",
+    r"ignore:LearnHeat. \d+% of the energy lies in the means:UserWarning",
 )
 skips = pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
 
@@ -571,6 +572,20 @@ class TestLevel:
         rng = np.random.default_rng(0)
         with pytest.warns(UserWarning, match="mean of each node alone.*Pass fit_intercept=True"):
             LearnHeat(**GIVEN, tol=1.0).fit(signals + rng.uniform(1.0, 10.0, N))
+
+    def test_a_small_level_is_told_that_misleads_a_fit(self):
+        """The model predicts better than the level does, by a wrong graph."""
+        graph = make_graph("er", 12, random_state=3100)
+        X, _ = make_heat_signals(graph, (2.0,), 150, noise_std=0.01, random_state=3100)
+        level = 0.5 * X.std() * np.random.default_rng(3100).standard_normal(12)
+        how = {"n_scales": 1, "alpha": 0.1 * np.linalg.norm(X) / np.sqrt(150), "beta": 0.1}
+        with pytest.warns(UserWarning, match="lies in the means of the nodes.*fit_intercept=True"):
+            LearnHeat(**how, tol=1.0).fit(X + level)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            LearnHeat(**how, tol=1e-2).fit(X)
+            LearnHeat(**how, tol=1e-2, fit_intercept=True).fit(X + level)
+            LearnHeat(**how, tol=1e-2).fit(np.abs(X))  # heat of one sign has means of its own
 
     def test_heat_from_a_few_nodes_has_none(self, signals):
         with warnings.catch_warnings():
