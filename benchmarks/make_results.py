@@ -31,6 +31,7 @@ WIDTH = 1200  # of a picture on a page, in pixels
 WORK = ROOT / "build" / "results"
 # What the numbers come from: rooms of the package, by what a fit of each kind runs.
 PROBLEMS = (
+    "heatgraph.datasets.geography",
     "heatgraph.datasets.random_graphs",
     "heatgraph.datasets.synthetic",
     "heatgraph.experiments.paper_settings",
@@ -73,12 +74,14 @@ LEARN_HEAT = (
 PALM = ("heatgraph.solvers.palm", "heatgraph.solvers.driver", "heatgraph.solvers.simplex_qp")
 SMOOTH = (
     "heatgraph.baselines.base",
+    "heatgraph.baselines.learned",
     "heatgraph.baselines.semismooth_newton",
     "heatgraph.baselines.smooth_graph",
     "heatgraph.baselines.smooth_solver",
 )
 TEMPLATES = (
     "heatgraph.baselines.base",
+    "heatgraph.baselines.learned",
     "heatgraph.baselines.semismooth_newton",
     "heatgraph.baselines.spectral_templates",
     "heatgraph.baselines.templates_solver",
