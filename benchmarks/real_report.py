@@ -219,7 +219,7 @@ def _picture(rows: list[Row], title: str, value_of, log: bool = False) -> Figure
     grid = figure.subplots(n_rows, PANELS, sharex=True, sharey=True, squeeze=False)
     for ax, (method, own) in zip(grid.flat, drawn.items(), strict=False):
         ax.plot(*every, "|", color=GREY, markersize=7, zorder=2)
-        ax.plot(*own, "o", color=COLOURS[method == OURS], markersize=5, zorder=3)
+        ax.plot(*own, "o", color=COLOURS[method in VARIANTS], markersize=5, zorder=3)
         ax.set_title(method, loc="left", fontsize="medium")
         plain(ax)
         ax.tick_params(labelsize="small")
