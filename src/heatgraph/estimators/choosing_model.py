@@ -312,7 +312,7 @@ class _Comparing:
         better = attempt(partial(self._whole, "sparse"))
         if better is None or (better.status_ is Status.INTERRUPTED and not better.n_iter_):
             _say(
-                "stopped before the sparse model, which misses less, was learned from all "
+                "stopped before the sparse model, which predicts better, was learned from all "
                 "signals; this is the Gaussian one."
             )
             return _stopped(fallback)
