@@ -324,6 +324,10 @@ class TestComparison:
         assert "A few signals hold most of the errors, in which the gaussian one" in str(found)
         assert "may be chance" not in str(found)
 
+    def test_of_an_older_file_goes_by_the_shares(self):
+        older = ModelComparison(0.2, 0.05, 0.3, 0.05, 0.01, 40.0, 0.4)
+        assert older.kept == "sparse"
+
     def test_the_difference_is_paired(self):
         rng = np.random.default_rng(0)
         total = np.full(50, 10.0)

@@ -280,7 +280,9 @@ class ModelComparison:
     @property
     def kept(self) -> str:
         """Which model predicts a typical signal better; "gaussian" where that is not known."""
-        return "sparse" if self.log_ratio < 0.0 else "gaussian"
+        # Models of older files know the shares alone.
+        decides = self.difference if np.isnan(self.log_ratio) else self.log_ratio
+        return "sparse" if decides < 0.0 else "gaussian"
 
     @property
     def difference(self) -> float:
