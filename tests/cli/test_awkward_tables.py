@@ -129,7 +129,7 @@ class TestCoordinates:
 
 
 class TestGaps:
-    @pytest.mark.parametrize("gap", [-999, -9999, -99.9, 9999])
+    @pytest.mark.parametrize("gap", [-99, -999, -9999, -99.9, 9999, -32768, 1e20])
     def test_values_that_loggers_write(self, file, values, gap):
         values[[1, 4, 4], [0, 2, 3]] = gap
         path = file(pd.DataFrame(values, columns=TOWNS))
@@ -137,6 +137,13 @@ class TestGaps:
         assert np.isnan(table.values).sum() == 3
         assert f"3 values of {gap:g} stand for gaps (--missing none" in told(table)
         assert not np.isnan(read_signals(path, TableOptions(missing=["none"])).values).any()
+
+    @pytest.mark.parametrize("cell", ["-", "--", "?", "#N/A", "NULL"])
+    def test_cells_that_stand_for_nothing(self, file, values, cell):
+        frame = pd.DataFrame(values, columns=TOWNS).astype(str)
+        frame.loc[[2, 5], "moss"] = cell
+        table = read_signals(file(frame), TableOptions())
+        assert np.argwhere(np.isnan(table.values)).tolist() == [[2, 2], [5, 2]]
 
     def test_a_value_among_others_is_a_value(self, file):
         path = file("a,b\n-999,-500\n-1500,200\n-900,3\n")
@@ -153,6 +160,43 @@ def test_a_constant_column_is_warned_of(file, values):
     assert table.names == tuple(TOWNS)
     (warning,) = table.warnings
     assert warning.startswith("the column 'moss' never changes (it is 7)")
+
+
+def test_sums_and_means_of_the_others_are_warned_of(file, values):
+    frame = pd.DataFrame(values, columns=TOWNS)
+    frame.insert(0, "day", [f"day {k}" for k in range(9)])
+    frame["Total"] = values.sum(axis=1)
+    frame.loc[9] = ["mean", *frame.iloc[:, 1:].mean()]
+    warnings = read_signals(file(frame), TableOptions()).warnings
+    assert [warning.split(" may be")[0] for warning in warnings] == ["column 'Total'", "row 'mean'"]
+
+
+def test_a_separator_at_the_end_of_each_line_makes_no_node(file, values):
+    text = "\n".join(
+        line + "," for line in pd.DataFrame(values, columns=TOWNS).to_csv(index=False).split()
+    )
+    table = read_signals(file(text), TableOptions())
+    assert table.names == tuple(TOWNS)
+    assert "1 empty column without a name left out" in told(table)
+
+
+def test_units_in_the_cells_are_no_numbers(file, values):
+    frame = pd.DataFrame(values, columns=TOWNS).map(lambda value: f"{value} %")
+    with pytest.raises(ValueError, match=r"no column of numbers: column 'voss' has '.* %'"):
+        read_signals(file(frame), TableOptions())
+
+
+def test_shares_have_a_dash_for_their_unit(file, values):
+    rows = pd.DataFrame(values).to_csv(index=False, header=False)
+    table = read_signals(file("oslo,bergen,moss,voss\n-,-,-,-\n" + rows), TableOptions())
+    assert np.array_equal(table.values, values)
+
+
+@pytest.mark.parametrize("above", ["# logger 7\n", "# logger 7, roof\n# firmware\n"])
+def test_lines_above_the_names_come_with_a_remedy(file, values, above):
+    path = file(above + pd.DataFrame(values, columns=TOWNS).to_csv(index=False))
+    with pytest.raises(ValueError, match="remove what stands above the names of the columns"):
+        read_signals(path, TableOptions())
 
 
 class TestNodesAsRows:

@@ -7,6 +7,7 @@ import gzip
 import io
 import re
 import zlib
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -114,7 +115,7 @@ class Origin:
 DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs"}
 # What a file of gzip may unpack to: so many bytes, and so many times its own.
 UNPACKED_AT_LEAST, UNPACKED_TIMES = 2**24, 200
-MISSING = {"", "na", "n/a", "nan", "null", "none"}
+MISSING = {"", "na", "n/a", "#n/a", "<na>", "nan", "null", "none", "-", "--", "?"}
 SAVE_AS_UTF8 = (
     'save it as "CSV UTF-8" in the spreadsheet, or convert it, such as by '
     "iconv -f latin1 -t utf-8 OLD > NEW"
@@ -165,11 +166,10 @@ def read_cells(path: Path) -> Cells:
     delimiter = max(found, key=lambda mark: found[mark])
     cells = _rows(path, delimiter)
     width = len(cells.rows[0])
+    usual = Counter(map(len, cells.rows)).most_common(1)[0][0]
+    above = "; remove what stands above the names of the columns" if width < usual else ""
     for row, line in zip(cells.rows, cells.lines, strict=True):
         if len(row) != width:
-            above = (
-                "; remove what stands above the names of the columns" if width < len(row) else ""
-            )
             raise ValueError(
                 f"{path}, line {line}: {len(row)} fields, the first line has {width}{above}"
             )

@@ -17,7 +17,16 @@ import pandas as pd
 from heatgraph.arrays import Array
 
 # Values that data loggers and archives write where nothing was measured.
-GAP_VALUES = (-999.0, -999.9, -999.99, -9999.0, -9999.9, -99999.0, -99.9, -99.99, 9999.0, 99999.0)
+GAP_VALUES = (
+    *(-99.0, -99.9, -99.99, -999.0, -999.9, -999.99, -9999.0, -9999.9, -99999.0),
+    *(999.0, 999.9, 999.99, 9999.0, 9999.9, 99999.0),
+    *(-32767.0, -32768.0, 1e20, -1e30),
+)
+# Names of columns and rows that sum up the others.
+SUMMARY = re.compile(
+    r"(?:grand[_ ]?)?total|sum|mean|average|avg|median|min|max|minimum|maximum|std|sd",
+    re.IGNORECASE,
+)
 
 
 def gaps_marked(values: Array, given: Sequence[str] | None) -> tuple[Array, list[str]]:
@@ -70,6 +79,17 @@ def constant_columns(values: Array, shown: Callable[[int], str]) -> list[str]:
     ]
 
 
+def summaries(names: Sequence[str], labels: Sequence[str]) -> list[str]:
+    """Warnings of columns and rows that sum up the others, by what they are called."""
+    return [
+        f"{what} {name!r} may be a summary of the others, and was read as a {kind}; remove it from "
+        "the table if so"
+        for what, kind, some in (("column", "node", names), ("row", "signal", labels))
+        for name in some
+        if SUMMARY.fullmatch(name.strip())
+    ]
+
+
 LABEL_NAME = re.compile(
     r"id|ids|index|idx|time|times|timestamp|date|datetime|year|quarter|month|week|day|hour|minute"
     r"|second|signal|sample|row|step|t|obs|observation|run|trial|epoch|frame|iteration|period"
@@ -113,6 +133,16 @@ class Columns:
     @property
     def n_rows(self) -> int:
         return len(self.text[0])
+
+    def only(self, kept: Sequence[int]) -> Columns:
+        """Some of the columns."""
+        return Columns(
+            None if self.names is None else tuple(self.names[k] for k in kept),
+            [self.text[k] for k in kept],
+            [self.values[k] for k in kept],
+            [self.text_at[k] for k in kept],
+            self.first_is_index and 0 in kept,
+        )
 
     def shown(self, k: int) -> str:
         """A column, for a message."""

@@ -39,6 +39,7 @@ from heatgraph.cli.table_layout import (
     gaps_marked,
     layout_of,
     some_of,
+    summaries,
 )
 from heatgraph.estimators.time_series import TimeSeries, with_past
 from heatgraph.files import read_array
@@ -158,6 +159,11 @@ def _read_text(path: Path, options: TableOptions) -> _Raw:
     text = [[row[k].strip() for row in rows[n_titles:]] for k in range(len(rows[0]))]
     read = [to_numbers(column, written) for column in text]
     columns = Columns(names, text, [values for values, _ in read], [where for _, where in read])
+    # A separator at the end of each line makes one more column, without a name or a cell.
+    nothing = [names is not None and not names[k] and not any(text[k]) for k in range(len(text))]
+    if any(nothing):
+        columns = columns.only([k for k, is_nothing in enumerate(nothing) if not is_nothing])
+        told = [*told, f"{counted(sum(nothing), 'empty column')} without a name left out"]
     separated = f"{path} is separated by {DELIMITERS[cells.delimiter]}"
     return _Raw(
         columns,
@@ -198,9 +204,12 @@ def _are_names(cells: Sequence[str], written: NumberFormat) -> bool:
 
 
 def _are_titles(second: Sequence[str], third: Sequence[str], written: NumberFormat) -> bool:
-    """Whether the second line has text wherever the third has numbers."""
+    """Whether the second line has text wherever the third has numbers.
+
+    A dash is a unit here, as of a share, not a gap.
+    """
     above = [a.strip() for a, b in zip(second, third, strict=True) if is_number(b, written) and b]
-    return any(above) and not any(cell and is_number(cell, written) for cell in above)
+    return any(above) and not any(cell.strip("-?") and is_number(cell, written) for cell in above)
 
 
 def _distinct(cells: Sequence[str]) -> bool:
@@ -290,13 +299,7 @@ def _without_groups(path: Path, raw: _Raw, options: TableOptions) -> _Raw:
         raise ValueError(f"{path}, {raw.line(values.index(''))}: --groups: the cell is empty")
     return replace(
         raw,
-        columns=Columns(
-            tuple((columns.names or ())[other] for other in rest),
-            [columns.text[other] for other in rest],
-            [columns.values[other] for other in rest],
-            [columns.text_at[other] for other in rest],
-            columns.first_is_index and k != 0,
-        ),
+        columns=columns.only(rest),
         notes=[*raw.notes, f"{columns.shown(k)} has {counted(len(set(values)), 'group')}"],
         frame=None if raw.frame is None else raw.frame.iloc[:, rest],
         index=raw.index if k else None,
@@ -320,6 +323,14 @@ def _settle(path: Path, raw: _Raw, options: TableOptions) -> SignalTable:
     columns = raw.columns
     layout = _layout(path, raw, options)
     nodes = [k for k in range(len(columns)) if k not in layout.labels]
+    if not nodes and options.index_column is None:
+        texts = [k for k in layout.labels if columns.text_at[k]]
+        k = texts[-1] if texts else 0
+        raise ValueError(
+            f"{path} has no column of numbers: {columns.shown(k)} has "
+            f"{some_of(columns.text[k])}. Columns of text are separated by commas, semicolons or "
+            "tabs, and a cell has a number alone, without its unit"
+        )
     for k in nodes:
         if columns.text_at[k]:
             raise _not_a_number(path, raw, k, columns.text_at[k][0])
@@ -452,7 +463,8 @@ def _check(path: Path, table: SignalTable, options: TableOptions) -> SignalTable
         notes.append(f"{n_missing} of {values.size} values are missing and taken as not observed")
     warnings = []
     if options.nodes is None:
-        warnings = [*constant_columns(values, column), *_few_signals(values, options)]
+        named = summaries(table.names or (), table.labels or ())
+        warnings = [*constant_columns(values, column), *named, *_few_signals(values, options)]
     return replace(table, values=values, notes=tuple(notes), warnings=tuple(warnings))
 
 
