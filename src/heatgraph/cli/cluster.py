@@ -11,11 +11,11 @@ from pathlib import Path
 
 from heatgraph.cli.console import Output, counted
 from heatgraph.cli.options import TableOptions
+from heatgraph.cli.table_files import PARQUET
 from heatgraph.cli.tables import label_column
 from heatgraph.distributed.from_dask import local_cluster
 from heatgraph.distributed.parquet import ParquetSignals, read_parquet
 
-PARQUET = (".parquet", ".pq")
 FIRST_ROWS = 1000  # that are looked at to tell whether the first column labels the signals
 SHARE = 0.25  # of the memory: a larger Parquet file is not read as a whole
 
@@ -120,7 +120,7 @@ def _labels(path: Path, options: TableOptions) -> tuple[list[str], list[str]]:
         return [], []
     cells = [] if batch is None else batch.column(0).to_pylist()
     side = ["" if cell is None else str(cell) for cell in cells]
-    label, notes = label_column(path, names, side, options)
+    label, notes = label_column(path, names[0], side, options)
     return ([] if label is None else [label]), notes
 
 

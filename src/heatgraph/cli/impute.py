@@ -10,10 +10,10 @@ import typer
 
 from heatgraph.arrays import Array, Mask
 from heatgraph.cli.console import Output, counted
-from heatgraph.cli.csv_reader import check_output
 from heatgraph.cli.options import ForceFlag, ModelFile, TableOptions, with_shared_options
 from heatgraph.cli.result_folder import model_path, parents_made
 from heatgraph.cli.sources import signals_for
+from heatgraph.cli.table_files import check_output
 from heatgraph.cli.task import IMPUTE
 from heatgraph.estimators import HeatCovariance
 from heatgraph.storage import load_model

@@ -9,7 +9,6 @@ import pandas as pd
 import typer
 
 from heatgraph.cli.console import Output
-from heatgraph.cli.csv_reader import SAVE_AS_UTF8
 from heatgraph.cli.options import (
     Coordinates,
     ForceFlag,
@@ -19,6 +18,7 @@ from heatgraph.cli.options import (
 )
 from heatgraph.cli.result_folder import model_path, parents_made
 from heatgraph.cli.sources import signals_for
+from heatgraph.cli.table_files import SAVE_AS_UTF8
 from heatgraph.report import write_report
 from heatgraph.storage import load_model
 

@@ -11,7 +11,6 @@ import pandas as pd
 import typer
 
 from heatgraph.cli.console import Output, columns, counted
-from heatgraph.cli.csv_reader import NPY, PARQUET, TEXT, kind_of
 from heatgraph.cli.options import ForceFlag, ModelFile, TableOptions, with_shared_options
 from heatgraph.cli.result_folder import (
     GRAPH,
@@ -24,6 +23,7 @@ from heatgraph.cli.result_folder import (
     write_sources,
     write_summary,
 )
+from heatgraph.cli.table_files import NPY, PARQUET, TEXT, kind_of
 from heatgraph.cli.tables import SignalTable, read_signals
 from heatgraph.cli.task import model_of
 from heatgraph.estimators import HeatCovariance, LearnHeat, SourceCodes

@@ -9,12 +9,13 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from heatgraph.arrays import Array
+from heatgraph.arrays import Array, Mask
 
 # Values that data loggers and archives write where nothing was measured.
 GAP_VALUES = (
@@ -115,33 +116,46 @@ EVEN = 1e-6  # of a step, relatively: what rounding of times in a file may leave
 
 @dataclass(frozen=True, eq=False)
 class Columns:
-    """The columns of a table: their names, their text, and their numbers where they have them.
+    """A table before it is known which of its columns are nodes.
 
-    ``text_at`` has the rows of each column whose cells are not numbers.  ``first_is_index`` if the
-    file itself says that its first column labels the rows.
+    ``frame`` has the cells as the file has them, ``values`` (n_rows, n_columns) their numbers, NaN
+    where there is none, and ``is_text`` which cells are neither numbers nor missing.  ``line``
+    names a row in a message.  ``index`` is that of a data frame; it is the first column as well.
     """
 
     names: tuple[str, ...] | None
-    text: Sequence[Sequence[str]]
-    values: Sequence[Array]
-    text_at: Sequence[Sequence[int]]
-    first_is_index: bool = False
-
-    def __len__(self) -> int:
-        return len(self.text)
+    frame: pd.DataFrame
+    values: Array
+    is_text: Mask
+    line: Callable[[int], str]
+    index: Any = None
+    delimiter: str = ","
+    decimal: str = "."
 
     @property
     def n_rows(self) -> int:
-        return len(self.text[0])
+        return len(self.values)
+
+    @property
+    def n_columns(self) -> int:
+        return int(self.values.shape[1])
+
+    def text(self, k: int) -> list[str]:
+        """The cells of a column as text."""
+        return ["" if pd.isna(cell) else str(cell) for cell in self.frame.iloc[:, k]]
+
+    def has_text(self, k: int) -> bool:
+        return bool(self.is_text[:, k].any())
 
     def only(self, kept: Sequence[int]) -> Columns:
         """Some of the columns."""
-        return Columns(
-            None if self.names is None else tuple(self.names[k] for k in kept),
-            [self.text[k] for k in kept],
-            [self.values[k] for k in kept],
-            [self.text_at[k] for k in kept],
-            self.first_is_index and 0 in kept,
+        return replace(
+            self,
+            names=None if self.names is None else tuple(self.names[k] for k in kept),
+            frame=self.frame.iloc[:, list(kept)],
+            values=self.values[:, kept],
+            is_text=self.is_text[:, kept],
+            index=self.index if 0 in kept else None,
         )
 
     def shown(self, k: int) -> str:
@@ -167,13 +181,15 @@ def layout_of(
 
     ``nodes`` are the columns that a model knows: they are never labels, and nothing is asked.
     """
-    coordinates = _coordinates(columns, nodes)
-    labels = [
-        k
-        for k in range(len(columns))
-        if (coordinates is not None and k in coordinates) or _labels_rows(columns, k, nodes)
-    ]
-    layout = Layout(tuple(labels), coordinates, _told(columns, labels, coordinates, transpose))
+    names, known = columns.names or (), nodes or ()
+    pair = coordinate_pair(names)
+    if pair is not None and any(columns.has_text(k) or names[k] in known for k in pair):
+        pair = None
+    places = pair or ()
+    labels = tuple(
+        k for k in range(columns.n_columns) if k in places or _labels_rows(columns, k, known)
+    )
+    layout = Layout(labels, pair, _told(columns, labels, places, transpose))
     if nodes is None:
         if transpose is None:
             _ask_about_rows(path, columns, layout)
@@ -194,28 +210,23 @@ def coordinate_pair(names: Sequence[str]) -> tuple[int, int] | None:
     return None
 
 
-def _coordinates(columns: Columns, nodes: Sequence[str] | None) -> tuple[int, int] | None:
-    found, names = coordinate_pair(columns.names or ()), columns.names or ()
-    if found is None or any(columns.text_at[k] or names[k] in (nodes or ()) for k in found):
-        return None
-    return found
-
-
-def _labels_rows(columns: Columns, k: int, nodes: Sequence[str] | None) -> bool:
+def _labels_rows(columns: Columns, k: int, nodes: Sequence[str]) -> bool:
     name = None if columns.names is None else columns.names[k]
-    if nodes is not None and name in nodes:
+    if name in nodes:
         return False
-    if k == 0 and columns.first_is_index:
+    if k == 0 and columns.index is not None:
         return True
-    n_text, cells = len(columns.text_at[k]), columns.text[k]
+    n_text = int(columns.is_text[:, k].sum())
     if n_text:
-        n_filled = sum(bool(cell.strip()) for cell in cells)
-        leading = not any(len(columns.text_at[j]) == 0 for j in range(k))
-        if n_text == n_filled > 1 or (leading and 2 * n_text >= len(cells)):
+        cells = columns.text(k)
+        leading = bool(columns.is_text[:, :k].any(axis=0).all())
+        if n_text == sum(map(bool, map(str.strip, cells))) > 1 or (
+            leading and 2 * n_text >= len(cells)
+        ):
             return True
         return leading and _are_dates(cells)
     named = name is not None and (LABEL_NAME.fullmatch(name) is not None or (k == 0 and not name))
-    return named and _counts(columns.values[k])
+    return named and _counts(columns.values[:, k])
 
 
 def _are_dates(cells: Sequence[str]) -> bool:
@@ -231,17 +242,13 @@ def _counts(numbers: Array) -> bool:
 
 
 def _told(
-    columns: Columns,
-    labels: Sequence[int],
-    coordinates: tuple[int, int] | None,
-    transpose: bool | None,
+    columns: Columns, labels: Sequence[int], places: Sequence[int], transpose: bool | None
 ) -> list[str]:
     told = []
-    others = [k for k in labels if coordinates is None or k not in coordinates]
     rows = "nodes" if transpose else "signals"
     for some, what in (
-        (others, f"label{{}} the {rows}"),
-        (sorted(coordinates or ()), "hold{} coordinates"),
+        ([k for k in labels if k not in places], f"label{{}} the {rows}"),
+        (sorted(places), "hold{} coordinates"),
     ):
         if some:
             many = len(some) > 1
@@ -261,17 +268,23 @@ def _shown_names(columns: Columns, some: Sequence[int]) -> str:
     return f"columns {', '.join(names)}"
 
 
+def _texts(columns: Columns, layout: Layout) -> list[tuple[int, list[str]]]:
+    """The columns that label the rows by text other than dates, with their cells."""
+    texts = [(k, columns.text(k)) for k in layout.labels if columns.has_text(k)]
+    return [(k, cells) for k, cells in texts if not _are_dates(cells)]
+
+
 def _ask_about_rows(path: object, columns: Columns, layout: Layout) -> None:
     """Ask whether rows are nodes, if their labels or the names of the columns look like that."""
-    texts = [k for k in layout.labels if columns.text_at[k] and not _are_dates(columns.text[k])]
+    texts = _texts(columns, layout)
     if not texts or columns.names is None:
         return
-    cells = columns.text[texts[0]]
+    k, cells = texts[0]
     across = [name for k, name in enumerate(columns.names) if k not in layout.labels]
     if len(set(cells)) < len(cells) or not across:
         return
     times = _are_dates(across) or all(TIME_NAME.fullmatch(name) for name in across)
-    named = NODE_LABEL.fullmatch(columns.names[texts[0]]) is not None
+    named = NODE_LABEL.fullmatch(columns.names[k]) is not None
     if times or named or layout.coordinates is not None:
         raise ValueError(
             f"{path}: are its rows nodes ({some_of(cells)}) and its columns signals "
@@ -281,11 +294,9 @@ def _ask_about_rows(path: object, columns: Columns, layout: Layout) -> None:
 
 def _ask_about_long(path: object, columns: Columns, layout: Layout) -> None:
     """Refuse a table with one row for each pair of a node and a time."""
-    texts = [k for k in layout.labels if columns.text_at[k] and not _are_dates(columns.text[k])]
-    for k in texts:
-        nodes = columns.text[k]
+    for k, nodes in _texts(columns, layout):
         for other in layout.labels:
-            times = columns.text[other]
+            times = columns.text(other)
             n_pairs = len(set(zip(nodes, times, strict=True)))
             both_repeat = len(set(nodes)) < len(nodes) and len(set(times)) < len(times)
             full = 2 * len(nodes) >= len(set(nodes)) * len(set(times))
@@ -301,21 +312,22 @@ def _ask_about_long(path: object, columns: Columns, layout: Layout) -> None:
 
 def _ask_about_counts(path: object, columns: Columns, layout: Layout) -> None:
     """Ask about a first column of whole numbers that increase."""
-    if 0 in layout.labels or columns.text_at[0] or columns.n_rows < FEW_ROWS:
+    if 0 in layout.labels or columns.has_text(0) or columns.n_rows < FEW_ROWS:
         return
-    numbers = columns.values[0]
+    numbers = columns.values[:, 0]
     if (np.diff(numbers) > 0).all() and not (numbers % 1.0).any():
         raise _question(path, columns, 0, "holds whole numbers that increase")
 
 
 def ask_about_clocks(path: object, columns: Columns, layout: Layout) -> None:
     """Ask about columns that rise by the same step from each row to the next."""
-    for k, numbers in enumerate(columns.values):
-        if k in layout.labels or columns.text_at[k] or len(numbers) <= TICKS:
-            continue
-        with np.errstate(all="ignore"):  # what is infinite is refused later
-            steps = np.diff(numbers)
-        if steps.min() > 0.0 and steps.max() <= (1.0 + EVEN) * steps.min():
+    if columns.n_rows <= TICKS:
+        return
+    with np.errstate(all="ignore"):  # what is infinite is refused later
+        steps = np.diff(columns.values, axis=0)
+        least, most = steps.min(axis=0), steps.max(axis=0)
+    for k in np.flatnonzero((least > 0.0) & (most <= (1.0 + EVEN) * least)).tolist():
+        if k not in layout.labels and not columns.has_text(k):
             raise _question(path, columns, k, "rises in even steps")
 
 
