@@ -10,22 +10,20 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from joblib import Parallel, delayed
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from sklearn.base import clone
 
-from heatgraph.arrays import Array, Ints, Mask
+from heatgraph.arrays import Array, Mask
 from heatgraph.comparison.methods import NO_GRAPH, chosen_methods
 from heatgraph.comparison.table import Comparison, MethodResult, share_missed
 from heatgraph.errors import ParameterError
-from heatgraph.estimators.hidden import NodeMeans, hidden_errors, which_hidden
+from heatgraph.estimators.hidden import HeldOut, NodeMeans, hidden_errors
 from heatgraph.estimators.time_series import with_epochs
-from heatgraph.estimators.validation import check_number, check_signals, node_names, unit_of
+from heatgraph.estimators.validation import check_number, check_signals, node_names
 from heatgraph.graph import Graph
 from heatgraph.metrics import average_precision, edge_scores
-from heatgraph.selection.folds import make_folds
 from heatgraph.solvers.result import Status
 
 Advance = Callable[[str], None]
@@ -134,13 +132,10 @@ class _Fit:
 
 @dataclass(frozen=True, eq=False)
 class _Task:
-    """Signals, which of them are held out when, and what is hidden of them."""
+    """Signals that are held out in turn, and what the means of the nodes miss of each."""
 
-    signals: Any
-    X: Array
-    hidden: Mask
+    held_out: HeldOut
     total: Array
-    folds: list[tuple[Ints, Ints]]
     seed: int
     truth: Graph | None
 
@@ -148,7 +143,6 @@ class _Task:
     def of(cls, X: Any, cv: int, seed: int, truth: Any, groups: Any = None) -> _Task:
         n_folds = int(check_number("cv", cv, minimum=2, integer=True))
         seed = int(check_number("random_state", seed, integer=True))
-        names = node_names(X)
         rows = check_signals(NodeMeans(), X, reset=True)
         if len(rows) < 2 * n_folds:
             raise ParameterError(
@@ -158,34 +152,23 @@ class _Task:
             )
         if truth is not None and (not isinstance(truth, Graph) or truth.n_nodes != rows.shape[1]):
             raise ParameterError("truth", f"must be a Graph on the {rows.shape[1]} columns of X.")
-        hidden = which_hidden(rows, np.random.default_rng(seed))
-        folds = [(split.train, split.test) for split in make_folds(rows, n_folds, groups).splits]
-        unit, total = unit_of(rows), np.zeros(len(rows))
-        for fit, test in folds:
-            means = NodeMeans().fit(rows[fit])
-            total[test], _ = hidden_errors(means, rows[test], hidden[test], unit)
-        signals = rows if names is None else pd.DataFrame(rows, columns=list(names))
-        return cls(signals, rows, hidden, total, folds, seed, truth)
+        held_out = HeldOut.of(rows, node_names(X), n_folds, groups, seed)
+        return cls(held_out, held_out.errors(NodeMeans())[1], seed, truth)
 
     @property
     def n_fits(self) -> int:
         """Of one method: all signals, two halves, one for each fold."""
-        return 3 + len(self.folds)
+        return 3 + len(self.held_out.folds)
 
     def judge(self, name: str, estimator: Any, n_jobs: int | None, advance: Advance) -> _Judged:
         """All fits of a method; an error that a fit raises becomes the reason of the row."""
-        parts: list[tuple[Any, Any]] = [
-            (half, None) for half in np.array_split(np.arange(len(self.X)), 2)
-        ]
-        # The fit that is timed comes last: what is loaded lazily is there by then.
-        parts += [*self.folds, (np.arange(len(self.X)), None)]
         model = clone(estimator)
         if "random_state" in model.get_params() and model.random_state is None:
             model.set_params(random_state=self.seed)
         run = Parallel(n_jobs=1 if n_jobs is None else n_jobs, return_as="generator")
         fits: list[_Fit] = []
         try:
-            for fit in run(delayed(_fit)(model, self._part(*part)) for part in parts):
+            for fit in run(delayed(_fit)(model, *part) for part in self._parts()):
                 fits.append(fit)
                 advance(name)
         except Exception as error:  # of any kind: the methods that are done would be lost with it
@@ -195,19 +178,24 @@ class _Task:
             return _Judged(MethodResult(name, status=f"failed: {kind}{error}"))
         return self._row(name, fits)
 
-    def _part(self, fit: Ints, test: Ints | None) -> _Part:
-        rows = self.signals.iloc if isinstance(self.signals, pd.DataFrame) else self.signals
-        held = None if test is None else (self.X[test], self.hidden[test], unit_of(self.X))
-        return _Part(rows[fit], held)
+    def _parts(self) -> Iterator[tuple[Any, tuple[Array, Mask, float] | None]]:
+        """Signals to fit, and what is predicted: two halves, the folds, everything."""
+        held_out, everything = self.held_out, np.arange(len(self.total))
+        for half in np.array_split(everything, 2):
+            yield held_out.signals(half), None
+        for split in held_out.folds:
+            yield held_out.signals(split.train), held_out.part(split.test)
+        # The fit that is timed comes last: what is loaded lazily is there by then.
+        yield held_out.signals(everything), None
 
     def _row(self, name: str, fits: list[_Fit]) -> _Judged:
         first, second, *folds, whole = fits
         result = MethodResult(name, seconds=whole.seconds, status=_status(fits))
         errors = None
         if all(fit.errors is not None for fit in folds):
-            errors = np.full(len(self.X), np.nan)
-            for (_, test), fit in zip(self.folds, folds, strict=True):
-                errors[test] = fit.errors
+            errors = np.full(len(self.total), np.nan)
+            for split, fit in zip(self.held_out.folds, folds, strict=True):
+                errors[split.test] = fit.errors
             missed, error = share_missed(errors, self.total)
             result = replace(result, missed=missed, error=error)
         if whole.graph is None or whole.weights is None:
@@ -234,7 +222,7 @@ class _Task:
             rows.append(result)
         graphs = {name: graph for name in order if (graph := judged[name].graph) is not None}
         plain = tuple(n for n in order if n in NO_GRAPH or judged[n].graph is None)
-        M, N = self.X.shape
+        M, N = self.held_out.rows.shape
         return Comparison(tuple(rows), graphs, self.truth, M, N, plain, interrupted)
 
 
@@ -249,28 +237,20 @@ def _normalized(graph: Graph) -> Graph:
     return graph.normalized() if graph.n_edges else graph
 
 
-@dataclass(frozen=True, eq=False)
-class _Part:
-    """Signals to fit, and those held out, with what is hidden of them and a unit."""
-
-    signals: Any
-    held_out: tuple[Array, Mask, float] | None
-
-
-def _fit(model: Any, part: _Part) -> _Fit:
+def _fit(model: Any, signals: Any, held_out: tuple[Array, Mask, float] | None) -> _Fit:
     """One fit; its warnings are left out, its status is not."""
     fitted = clone(model)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         start = time.perf_counter()
-        fitted.fit(part.signals)
+        fitted.fit(signals)
         seconds = time.perf_counter() - start
         status = str(getattr(fitted, "status_", "ok"))
         if status == Status.INTERRUPTED:
             raise KeyboardInterrupt
         errors = None
-        if part.held_out is not None and hasattr(fitted, "impute"):
-            errors, _ = hidden_errors(fitted, *part.held_out)
+        if held_out is not None and hasattr(fitted, "impute"):
+            errors, _ = hidden_errors(fitted, *held_out)
     graph, weights = (getattr(fitted, key, None) for key in ("graph_", "weights_"))
     return _Fit(seconds, status, errors, graph, weights)
 

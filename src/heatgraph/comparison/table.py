@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from heatgraph.arrays import Array
-from heatgraph.estimators.hidden import percent
+from heatgraph.estimators.hidden import CHANCE, percent
 from heatgraph.files import write_atomically
 from heatgraph.graph import Graph
 
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-# Standard errors by which two methods have to differ: chance does so in one of twenty cases.
-CHANCE = 2.0
 # Runs of signals that are taken for independent of each other.  Signals of a time series are not,
 # one by one, and their standard error would be too small.
 MOST_RUNS = 30

@@ -4,31 +4,29 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from rich.console import Console
 from sklearn.base import clone
-from sklearn.utils import _safe_indexing
 
-from heatgraph.arrays import Array, Mask
+from heatgraph.arrays import Array
 from heatgraph.distributed.from_dask import as_array, is_dask
 from heatgraph.errors import did_you_mean
 from heatgraph.estimators.heat_covariance import HeatCovariance
 from heatgraph.estimators.hidden import (
     ESTIMATOR_OF,
+    HeldOut,
     ModelComparison,
     Predicted,
     ShrunkCovariance,
     counts_of,
     hidden_errors,
     log_ratios,
-    which_hidden,
 )
 from heatgraph.estimators.large_covariance import LARGE
 from heatgraph.estimators.learn_heat import LearnHeat
@@ -43,7 +41,6 @@ from heatgraph.estimators.validation import (
     unit_of,
 )
 from heatgraph.kernels.spectral import is_auto
-from heatgraph.selection.folds import Split, make_folds
 from heatgraph.solvers.driver import attempt
 from heatgraph.solvers.result import Status
 
@@ -286,12 +283,12 @@ class _Comparing:
         fallback = self._whole("gaussian")  # seconds, where the sparse model takes minutes
         if fallback.status_ is Status.INTERRUPTED:
             return fallback
-        held_out = _HeldOut.of(self.X, self.cv, self.groups, self.parameters)
+        held_out = _held_out(self.X, self.cv, self.groups, self.parameters.get("random_state"))
         no_graph = gaussian = total = sparse = None
         try:
-            no_graph = held_out.errors_without_graph()
-            gaussian, total = held_out.errors("gaussian", self._estimator("gaussian"))
-            sparse, _ = held_out.errors("sparse", self._estimator("sparse"), against=gaussian)
+            no_graph, _ = held_out.errors(ShrunkCovariance())
+            gaussian, total = _errors(held_out, "gaussian", self._estimator("gaussian"))
+            sparse, _ = _errors(held_out, "sparse", self._estimator("sparse"), against=gaussian)
         except KeyboardInterrupt:
             _say("stopped before the models were compared, so that the Gaussian one is kept.")
         if no_graph is None or gaussian is None or total is None:
@@ -330,60 +327,32 @@ class _Comparing:
             return _keeping(estimator, model).fit(self.X, groups=self.groups)
 
 
-@dataclass(frozen=True, eq=False)
-class _HeldOut:
-    """Signals in contiguous folds, and the entries of them that are hidden from both models."""
+def _held_out(X: Any, cv: Any, groups: Any, seed: int | None) -> HeldOut:
+    rows = _first_signals(X) if is_dask(X) else check_signals(HeatCovariance(), X, reset=True)
+    return HeldOut.of(rows, node_names(X), cv, groups, 0 if seed is None else seed)
 
-    signals: Any
-    observations: Array
-    hidden: Mask
-    folds: Sequence[Split]
 
-    @classmethod
-    def of(cls, X: Any, cv: Any, groups: Any, parameters: dict[str, Any]) -> _HeldOut:
-        signals = X
-        if is_dask(X):
-            names = node_names(X)
-            rows = _first_signals(X)
-            signals = rows if names is None else pd.DataFrame(rows, columns=list(names))
-        observations = check_signals(HeatCovariance(), signals, reset=True)
-        seed = parameters.get("random_state")
-        hidden = which_hidden(observations, np.random.default_rng(0 if seed is None else seed))
-        return cls(signals, observations, hidden, make_folds(observations, cv, groups).splits)
+def _errors(
+    held_out: HeldOut, name: str, estimator: Any, against: Array | None = None
+) -> tuple[Array, Array]:
+    """As :meth:`HeldOut.errors`, with a bar and a checkpoint for each fold.
 
-    def errors(
-        self, name: str, estimator: Any, against: Array | None = None
-    ) -> tuple[Array, Array]:
-        """What the model misses of each signal when it is held out, and what node means miss.
-
-        Folds that cannot change the verdict are left out, and their signals NaN: once the model is
-        clearly worse than what another misses, ``against``.
-        """
-        M, unit = len(self.observations), unit_of(self.observations)
-        error, total = np.full(M, np.nan), np.full(M, np.nan)
-        for k, split in enumerate(self.folds):
-            rest, held_out = split.train, split.test
-            fold = _keeping(clone(estimator), f"{name}-fold{k + 1}")
-            with warnings.catch_warnings(), stage(f"{name} model, fold {k + 1}/{len(self.folds)}"):
-                warnings.simplefilter("ignore")
-                fold.fit(_safe_indexing(self.signals, rest))
-            if fold.status_ is Status.INTERRUPTED:
-                raise KeyboardInterrupt
-            error[held_out], total[held_out] = self._missed(fold, held_out, unit)
-            if against is not None and _is_hopeless(log_ratios(error, against, total)):
-                break
-        return error, total
-
-    def errors_without_graph(self) -> Array:
-        """What a Gaussian model without a graph misses of each signal, on the same folds."""
-        error, unit = np.full(len(self.observations), np.nan), unit_of(self.observations)
-        for split in self.folds:
-            model = ShrunkCovariance().fit(self.observations[split.train])
-            error[split.test], _ = self._missed(model, split.test, unit)
-        return error
-
-    def _missed(self, model: Any, rows: Any, unit: float) -> tuple[Array, Array]:
-        return hidden_errors(model, self.observations[rows], self.hidden[rows], unit)
+    Folds that cannot change the verdict are left out, and their signals NaN: once the model is
+    clearly worse than what another misses, ``against``.
+    """
+    error, total = np.full((2, len(held_out.rows)), np.nan)
+    n_folds = len(held_out.folds)
+    for k, split in enumerate(held_out.folds, 1):
+        fold = _keeping(clone(estimator), f"{name}-fold{k}")
+        with warnings.catch_warnings(), stage(f"{name} model, fold {k}/{n_folds}"):
+            warnings.simplefilter("ignore")
+            fold.fit(held_out.signals(split.train))
+        if fold.status_ is Status.INTERRUPTED:
+            raise KeyboardInterrupt
+        error[split.test], total[split.test] = hidden_errors(fold, *held_out.part(split.test))
+        if against is not None and _is_hopeless(log_ratios(error, against, total)):
+            break
+    return error, total
 
 
 def _is_hopeless(ratios: Array) -> bool:

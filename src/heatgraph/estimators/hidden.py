@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 import pandas as pd
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 from sklearn.covariance import LedoitWolf
 from sklearn.utils.validation import check_is_fitted
 
-from heatgraph.arrays import Array, Mask
+from heatgraph.arrays import Array, Ints, Mask
 from heatgraph.errors import ParameterError
-from heatgraph.estimators.validation import check_complete, check_signals, unit_of
+from heatgraph.estimators.validation import Names, check_complete, check_signals, unit_of
 from heatgraph.models.heat import Signals
 from heatgraph.models.moments import gap_patterns
+from heatgraph.selection.folds import Split, make_folds
 from heatgraph.selection.masked_prediction import HIDDEN_SHARE as SCORED_SHARE
 from heatgraph.selection.masked_prediction import (
     hide_entries,
@@ -212,7 +214,40 @@ class ShrunkCovariance(NodeMeans):
         return fill_by_precision(X, self.node_means_, self.precision_)
 
 
-CHANCE = 2.0  # standard errors: a difference of no more may be chance
+@dataclass(frozen=True, eq=False)
+class HeldOut:
+    """Signals in folds, and the entries of them that are hidden, the same ones from every model."""
+
+    rows: Array
+    names: Names
+    hidden: Mask
+    folds: Sequence[Split]
+    unit: float
+
+    @classmethod
+    def of(cls, rows: Array, names: Names, cv: Any, groups: Any, seed: int) -> HeldOut:
+        hidden = which_hidden(rows, np.random.default_rng(seed))
+        return cls(rows, names, hidden, make_folds(rows, cv, groups).splits, unit_of(rows))
+
+    def signals(self, which: Ints) -> Any:
+        """Some signals to fit, a data frame where the nodes have names."""
+        rows = self.rows[which]
+        return rows if self.names is None else pd.DataFrame(rows, columns=list(self.names))
+
+    def part(self, which: Ints) -> tuple[Array, Mask, float]:
+        """Some signals to predict, as :func:`hidden_errors` takes them."""
+        return self.rows[which], self.hidden[which], self.unit
+
+    def errors(self, model: Any) -> tuple[Array, Array]:
+        """What a model misses of each signal when it is held out, and what node means miss."""
+        error, total = np.full((2, len(self.rows)), np.nan)
+        for split in self.folds:
+            fitted = clone(model).fit(self.rows[split.train])
+            error[split.test], total[split.test] = hidden_errors(fitted, *self.part(split.test))
+        return error, total
+
+
+CHANCE = 2.0  # standard errors: chance makes a larger difference in one of twenty cases
 EXACT = 1e-3  # of a signal's mean hidden variance: smaller errors are as good as none
 ESTIMATOR_OF = {"sparse": "LearnHeat", "gaussian": "HeatCovariance"}
 
