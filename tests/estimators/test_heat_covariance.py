@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import pickle
 import warnings
 from dataclasses import replace
@@ -740,3 +741,26 @@ def test_one_signal_has_no_p_values(rng):
 def test_a_path_is_not_signals():
     with pytest.raises(ValueError, match="X is a path; read it first"):
         HeatCovariance().fit("signals.csv")
+
+
+def test_absent_edges_of_a_series_are_as_rarely_significant_as_of_independent_signals():
+    """Each signal keeps most of the one before, so that they count as fewer."""
+    found = []
+    for seed in range(4):
+        graph = make_graph("er", 12, random_state=seed)
+        X, _ = make_heat_signals(graph, [2.0], 400, n_sources=12, noise_std=0.05, random_state=seed)
+        for before, signal in itertools.pairwise(X):
+            signal += 0.8 * before
+        model = HeatCovariance(shrinkage=0.0, penalty=2.0).fit(X)
+        assert 0.1 * len(X) < model.n_effective_ < 0.4 * len(X)
+        tests = model.edge_statistics("all")
+        absent = graph.adjacency()[tests["source"].to_numpy(), tests["target"].to_numpy()] == 0.0
+        found.append(tests["p_value"].to_numpy()[np.asarray(absent).ravel()] < 0.05)
+    share = np.concatenate(found).mean()
+    assert share < 0.1  # with as many independent signals as rows it is 0.25
+
+
+def test_independent_signals_count_in_full():
+    graph = make_graph("er", 12, random_state=0)
+    X, _ = make_heat_signals(graph, [2.0], 400, n_sources=12, noise_std=0.05, random_state=0)
+    assert HeatCovariance(shrinkage=0.1, penalty=2.0).fit(X).n_effective_ == 400.0

@@ -17,7 +17,7 @@ from heatgraph.estimators.validation import over_square, power_of_two, unit_of
 from heatgraph.models.gaussian import GaussianPoint, mean_variance
 from heatgraph.models.moments import Moments, expected_moments, rescaled_log_likelihood
 from heatgraph.models.observed import ObservedHeat
-from heatgraph.selection.folds import N_FOLDS, Split, make_folds
+from heatgraph.selection.folds import N_FOLDS, Split, independent_share, make_folds
 from heatgraph.selection.likelihood import PILOT, Fold, Strength, choose_strength, fit_at
 from heatgraph.solvers.driver import NO_CHECKPOINT, Keeper, Record
 from heatgraph.solvers.gaussian import GaussianFit, GaussianFitter, shrunk
@@ -79,21 +79,22 @@ class Measured:
     """Signals in units of ``unit``, in memory or as the moments of a few folds of them.
 
     ``rows`` is a matrix whose columns are as far apart as those of the signals;
-    ``observed_together`` the share of the signals in which two nodes were both observed.
+    ``counting`` is what a signal counts for in tests of edges, at most 1.
     """
 
     content: Array | list[Moments]
     unit: float
     rows: Array
     node_means: Array
-    observed_together: float = 1.0
+    counting: float = 1.0
 
     @classmethod
     def signals(cls, X: Array, fit_intercept: bool) -> Measured:
         """Of an array (M, N), NaN where nothing was observed."""
         means = node_means(X)
         unit = unit_of(X - means if fit_intercept else X)
-        return cls(X / unit, unit, X / unit, means, observed_together(X))
+        rows = X / unit
+        return cls(rows, unit, rows, means, counting(rows))
 
     @classmethod
     def moments(cls, parts: Sequence[Moments], fit_intercept: bool) -> Measured:
@@ -114,11 +115,16 @@ class Measured:
         return fit_rows(settings, self.content)
 
 
-def observed_together(X: Array) -> float:
-    """The mean share of signals (M, N) in which a pair of nodes was observed; 1 without NaN."""
+def counting(X: Array) -> float:
+    """What one of the signals (M, N) counts for in tests of edges.
+
+    The mean share of signals in which a pair of nodes was observed, 1 without NaN, times the share
+    of them that are independent.
+    """
     observed = (~np.isnan(X)).astype(np.float64)
     shares = observed.T @ observed / len(X)
-    return float(shares[np.triu_indices(len(shares), 1)].mean())
+    together = float(shares[np.triu_indices(len(shares), 1)].mean())
+    return together * independent_share(X)
 
 
 def fit_rows(settings: CovarianceSettings, X: Array) -> CovarianceFit:

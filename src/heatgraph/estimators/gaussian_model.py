@@ -68,8 +68,8 @@ class GaussianModelMixin(
         weights around it.  Edges
         that are fitted get Wald's test; other pairs get the score test of adding them.  Both are
         one-sided, as a weight cannot be negative: a weight that is really 0 has a p-value below
-        0.05 in 5% of the cases.  Signals are taken to be independent of each other: where each
-        resembles the one before, p-values are too small.
+        0.05 in 5% of the cases.  Where each signal resembles the one before, they count as
+        ``n_effective_`` independent ones, with one autocorrelation for all nodes.
 
         Parameters
         ----------

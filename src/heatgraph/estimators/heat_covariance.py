@@ -26,7 +26,7 @@ from heatgraph.estimators.gaussian_fitting import (
     CovarianceFit,
     CovarianceSettings,
     Measured,
-    observed_together,
+    counting,
 )
 from heatgraph.estimators.gaussian_model import GaussianModelMixin, significant_edges, tests_of
 from heatgraph.estimators.hidden import HiddenScoreMixin, counts_of
@@ -188,8 +188,9 @@ class HeatCovariance(GaussianModelMixin, HiddenScoreMixin, ReportMixin, Empirica
     n_signals_ : float
         How many signals were seen; with ``decay`` what they count for.
     n_effective_ : float
-        What they count for in tests of edges: ``n_signals_`` times the share of signals in which
-        a pair of nodes was observed together, 1 where nothing is missing.
+        What they count for in tests of edges: fewer than ``n_signals_`` where entries are missing
+        (by the share of signals in which a pair of nodes was observed together), and where each
+        signal resembles the one before, as in a time series (by Bartlett's formula).
     second_moment_ : ndarray (n_nodes, n_nodes)
         ``S``, all that is kept of the signals.
     node_means_ : ndarray (n_nodes,)
@@ -331,12 +332,12 @@ class HeatCovariance(GaussianModelMixin, HiddenScoreMixin, ReportMixin, Empirica
             )
         names = self.weights_.names
         if is_dask(X):
-            further, together = fold_moments(X, 1)[0], 1.0
+            further, share = fold_moments(X, 1)[0], 1.0
             self.n_observed_ = self.n_observed_ + further.count
         else:
             observations = check_signals(self, X, reset=False)
             further = expected_moments(observations, self.location_, self.covariance_)
-            together = observed_together(observations)
+            share = counting(observations)
             self.n_observed_ = self.n_observed_ + counts_of(observations)
         mean = self.location_ if self.fit_intercept else self.node_means_
         apart = mean - self.location_
@@ -346,13 +347,13 @@ class HeatCovariance(GaussianModelMixin, HiddenScoreMixin, ReportMixin, Empirica
         rho = self.shrinkage_
         if isinstance(self.shrinkage, str):
             rho *= min(1.0, self.n_signals_ / both.count)
-        effective = decay * self.n_effective_ + together * further.count
+        effective = decay * self.n_effective_ + share * further.count
         chosen_kernel = self.kernel_ if is_auto(self.kernel) else ""
         strength = Strength(rho, self.penalty_, self.relaxed_, chosen_kernel)
         chosen = self.selection_
         measured = replace(
             Measured.moments([both], bool(self.fit_intercept)),
-            observed_together=effective / both.count,
+            counting=effective / both.count,
         )
         self._run(measured, names, None, None, strength=strength)
         self.selection_ = chosen
@@ -389,7 +390,7 @@ class HeatCovariance(GaussianModelMixin, HiddenScoreMixin, ReportMixin, Empirica
             )
             fit = signals.fit(settings, strength)
             self.node_means_ = signals.node_means
-            self.n_effective_ = float(fit.moments.count * signals.observed_together)
+            self.n_effective_ = float(fit.moments.count * signals.counting)
             self._store(settings, fit, signals.unit, names, n_edges, still)
         warn_of_status(self)
         self._warn_of_graph()

@@ -41,6 +41,7 @@ from heatgraph.models.gaussian import HEAT, HeatSpectrum
 from heatgraph.models.gaussian_large import BlockSignals, SignalBlocks
 from heatgraph.models.sparse_heat import HeatOperator, SparseHeat
 from heatgraph.selection.cut import CUTS
+from heatgraph.selection.folds import independent_share
 from heatgraph.solvers.driver import NO_CHECKPOINT, Keeper, Record
 from heatgraph.solvers.edge_generation import generate_edges
 from heatgraph.solvers.gaussian_large import (
@@ -196,7 +197,8 @@ def fit_large(
         outcome = fit_rows(run, (X - location) / unit, names, bool(model.fit_intercept))
         outcome = replace(outcome, location=location + unit * outcome.location)
         model.node_means_ = means
-        _store(model, outcome, M, M * _observed_together(X, outcome.candidates), unit, names)
+        share = independent_share(X) * _observed_together(X, outcome.candidates)
+        _store(model, outcome, M, M * share, unit, names)
     warn_of_status(model)
     if outcome.n_left:
         warnings.warn(

@@ -237,8 +237,8 @@ COMPARISON = (
 )
 CONFIDENCE = (
     "The p-value is the chance of so large a weight if there were no such edge, given the other "
-    "edges. Of pairs without an edge, 5% have a p-value below 0.05, if signals are independent of "
-    "each other; in a series where each resembles the one before, more have."
+    "edges. Of pairs without an edge, 5% have a p-value below 0.05. Where each signal resembles "
+    "the one before, as in a time series, they count as fewer independent ones."
 )
 GAPS = (
     "Values that were not observed, by their mean given what was observed of the same signal; the "

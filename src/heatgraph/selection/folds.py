@@ -92,6 +92,25 @@ def is_ordered(X: Array) -> bool:
     return bool(autocorrelation(X) > stats.norm.ppf(1.0 - LEVEL) / np.sqrt(M))
 
 
+def independent_share(X: Array) -> float:
+    """How many independent rows count as much as one of ``X`` (M, N), at most 1.
+
+    Where rows are correlated, a second moment of ``M`` of them is as uncertain as one of
+    ``M / (1 + 2 sum_k (1 - k / M) rho_k^2)`` independent rows, with ``rho_k`` the autocorrelation
+    (Bartlett's formula, one ``rho_k`` for all nodes).  The sum ends where it is forgotten.
+    """
+    if not is_ordered(X):
+        return 1.0
+    M = len(X)
+    total = 1.0
+    for lag in range(1, M):
+        rho = autocorrelation(X, lag)
+        if rho < FORGOTTEN:
+            break
+        total += 2.0 * (1.0 - lag / M) * rho * rho
+    return 1.0 / total
+
+
 def make_folds(
     X: Array,
     cv: Any = None,
