@@ -81,7 +81,10 @@ def test_a_comparison_takes_them_too(run, frame, grouped, tmp_path):
         (["--groups", "subject", "--method", "smooth"], "--groups has no meaning with --method"),
         (["--lag", "often"], "--lag must be a number of steps, or several such as 1,2; got"),
         (["--lag", "40", "--groups", "subject"], "lag 40 needs more than 40 signals of each group"),
-        (["--lag", "1", "--coordinates", "x.csv"], "--lag makes nodes that --coordinates has no"),
+        (
+            ["--lag", "1", "--coordinates", "x.csv"],
+            "--lag and --coordinates cannot be given together",
+        ),
         (["--cv", "1", "--groups", "subject"], "--cv must be an integer >= 2"),
         (["--kernel", "cold", "--groups", "subject"], "--kernel must be one of 'heat'"),
     ],

@@ -157,4 +157,4 @@ def test_signals_without_any_value_stay_empty(run, refused, learned, frame, tmp_
     assert back.isna().sum().sum() == 12
     empty.iloc[:, 1:] = np.nan
     empty.to_csv(tmp_path / "s.csv", index=False)
-    assert "no value that was observed" in refused(*given, "-q", "--force")
+    assert "has no observed value" in refused(*given, "-q", "--force")

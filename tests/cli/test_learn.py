@@ -396,7 +396,7 @@ class TestCheckpoint:
             with pytest.raises(ZeroDivisionError):
                 run(*given, "--tol", 1e-3)
         line = refused(*given, "--tol", 1e-2)
-        assert "is of another fit: tol is 0.01, there it was 0.001" in line
+        assert "belongs to another fit: tol is 0.01, in the file 0.001" in line
         assert not (tmp_path / "result").exists()
 
     def test_a_file_of_data_is_no_checkpoint(self, refused, signals, tmp_path):

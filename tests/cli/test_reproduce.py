@@ -65,7 +65,7 @@ def test_what_is_wrong_is_said(refused, tmp_path):
 def test_a_variable_that_names_no_folder(refused, tmp_path, monkeypatch):
     monkeypatch.setenv("HEATGRAPH_DATA", str(tmp_path / "no"))
     line = refused("reproduce", "etex", "-o", tmp_path / "out")
-    assert "the variable HEATGRAPH_DATA must be a folder of data" in line
+    assert "the variable HEATGRAPH_DATA must be a folder that exists" in line
 
 
 def test_the_quick_size_is_a_rehearsal(run, toy, tmp_path):
@@ -83,7 +83,7 @@ def test_an_interruption_says_that_one_can_go_on(run, toy, tmp_path, monkeypatch
         raise KeyboardInterrupt
 
     monkeypatch.setattr(Experiment, "run", stop)
-    assert "goes on" in run("reproduce", "one", "-o", tmp_path, code=130).stderr
+    assert "the same command continues" in run("reproduce", "one", "-o", tmp_path, code=130).stderr
 
 
 def test_of_several_one_that_fails_does_not_stop_the_others(run, toy, tmp_path, monkeypatch):

@@ -126,7 +126,7 @@ def test_the_verdict_says_what_is_chance():
     text = Comparison(tuple(rows), without_graph=("mean",)).verdict
     assert text.startswith("A predicts best: it misses 20.0% ± 1.0%")
     assert "The next, B, misses 2% ± 3% more, which is no more than chance." in text
-    assert "It is not told apart from C." in text
+    assert "Its difference from C may be chance." in text
     assert "The best without a graph, mean, misses 80.0% ± 1.0% more, which is more" in text
     plain = Comparison((rows[0], rows[1]), without_graph=("A",)).verdict
     assert "none of the graphs is better." in plain
@@ -137,7 +137,7 @@ def test_the_verdict_says_what_is_chance():
 
 def test_nothing_compared_is_a_result_too(tmp_path):
     nothing = Comparison((), interrupted=True)
-    assert nothing.verdict.startswith("No method predicts anything")
+    assert nothing.verdict.startswith("No method predicts hidden entries")
     assert nothing.best is None
     assert nothing.table.empty
     assert {path.name for path in nothing.save(tmp_path)} == {"comparison.csv", "comparison.json"}

@@ -115,7 +115,7 @@ def test_ctrl_c_leaves_nothing(file, server, tmp_path, monkeypatch):
 
 def test_a_named_folder_is_read_and_never_completed(file, server, tmp_path, monkeypatch):
     (tmp_path / "set").mkdir()
-    with pytest.raises(FileNotFoundError, match=r"file\.txt is not there; put the file from"):
+    with pytest.raises(FileNotFoundError, match=r"file\.txt does not exist; download it from"):
         find_file(file, tmp_path)
     (tmp_path / "set" / "file.txt").write_bytes(b"mine")
     assert find_file(file, tmp_path).read_bytes() == b"mine"

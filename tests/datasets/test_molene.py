@@ -82,7 +82,7 @@ def test_an_archive_without_that_month_is_refused(made):
 def test_an_angle_has_to_be_one(made):
     path = made / "molene" / "weather_stations.csv"
     path.write_text(STATIONS.replace("48°51'18N", "48.9"), encoding="utf-8")
-    with pytest.raises(ValueError, match=r"'48\.9' is no angle"):
+    with pytest.raises(ValueError, match=r"'48\.9' is not an angle"):
         load_molene(made)
 
 

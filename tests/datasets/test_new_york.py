@@ -182,7 +182,7 @@ def test_a_download_that_is_not_the_whole_month_is_refused(polygons):
 def test_a_zip_without_a_shapefile_is_refused(tmp_path):
     path = tmp_path / "zones.zip"
     path.write_bytes(b"<html>")
-    with pytest.raises(ValueError, match="it is no zip file"):
+    with pytest.raises(ValueError, match="it is not a zip file"):
         ZONES_ZIP.check(path)
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("a.shp", b"")

@@ -144,7 +144,7 @@ def test_goes_on_from_a_checkpoint(client, signals, here, tmp_path, monkeypatch)
     there = LearnHeat(**settings).fit(X, monitor=lambda step: seen.append(step.iteration))
     assert seen[0] == here.n_iter_ - 2
     assert_same(there, here)
-    with pytest.raises(ValueError, match="of another fit: X is"):
+    with pytest.raises(ValueError, match="to another fit: X is"):
         LearnHeat(**settings).fit(2.0 * X)
 
 

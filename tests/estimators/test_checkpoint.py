@@ -195,9 +195,12 @@ class TestRefuses:
     @pytest.mark.parametrize(
         ("changed", "message"),
         [
-            ({"alpha": 0.03}, r"alpha is 0.03, there it was 0.02"),
-            ({"tol": 1e-4, "n_edges": 9}, r"n_edges is 9, there it was None.*tol is 0.0001"),
-            ({"random_state": np.random.default_rng(1)}, r"random_state is a Generator \w+, there"),
+            ({"alpha": 0.03}, r"alpha is 0.03, in the file 0.02"),
+            ({"tol": 1e-4, "n_edges": 9}, r"n_edges is 9, in the file None.*tol is 0.0001"),
+            (
+                {"random_state": np.random.default_rng(1)},
+                r"random_state is a Generator \w+, in the file",
+            ),
         ],
     )
     def test_other_parameters(self, signals, path, changed, message):
@@ -209,10 +212,10 @@ class TestRefuses:
         import pandas as pd
 
         LearnHeat(**GIVEN, checkpoint=path).fit(signals)
-        with pytest.raises(ValueError, match=r"of another fit: X is 40 x 10 float64 \w+, there"):
+        with pytest.raises(ValueError, match=r"to another fit: X is 40 x 10 float64 \w+, in"):
             LearnHeat(**GIVEN, checkpoint=path).fit(2.0 * signals)
         named = pd.DataFrame(signals, columns=list("abcdefghij"))
-        with pytest.raises(ValueError, match=r"nodes is \('a', .*there it was None"):
+        with pytest.raises(ValueError, match=r"nodes is \('a', .*in the file None"):
             LearnHeat(**GIVEN, checkpoint=path).fit(named)
 
     def test_a_damaged_file(self, signals, path):

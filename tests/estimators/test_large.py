@@ -217,7 +217,7 @@ class TestLargeModel:
         assert sparse.issparse(model.laplacian_)
         assert model.sources_.shape == (M, 2, N)
         assert (model.sources_.toarray() == thin.sources_).all()
-        with pytest.raises(ValueError, match="start: sources of so large a graph"):
+        with pytest.raises(ValueError, match="start must be None"):
             model.code(problem[1], start=model.sources_)
 
 

@@ -932,7 +932,7 @@ class TestMissing:
         X[:, 3] = np.nan
         X = pd.DataFrame(X, columns=list(NAMES)) if named else X
         silent = r"\['d'\]" if named else r"\[3\]"
-        with pytest.warns(UserWarning, match=rf"never observed.*{silent}.*keeps these nodes"):
+        with pytest.warns(UserWarning, match=rf"never observed.*{silent}.*keeps them"):
             learned = LearnHeat(**GIVEN).fit(X)
         assert learned.graph_.n_nodes == N
         with pytest.warns(UserWarning, match=rf"without knowledge.*{silent}"):
@@ -997,7 +997,7 @@ class TestOddSignals:
         everywhere = pytest.approx(N / (N - 1) * np.eye(N) - 1 / (N - 1), abs=1e-3)
         learned = LearnHeat(n_scales=1, alpha=1e5, beta=0.01).fit(signals)
         assert learned.laplacian_ == everywhere
-        with pytest.warns(UserWarning, match="alpha = 0 puts no price on sources"):
+        with pytest.warns(UserWarning, match="with alpha=0 sources are not penalised"):
             learned = LearnHeat(n_scales=1, alpha=0.0, beta=0.01).fit(signals)
         assert learned.laplacian_ == everywhere
 

@@ -88,7 +88,7 @@ def test_ties_to_the_past_are_directed(array):
     assert pairs == {("a", "b"), ("b", "c"), ("c", "d")}
     with pytest.raises(ValueError, match="a node for each of the 8 columns"):
         series.directed(Graph([(0, 1)], [1.0]))
-    with pytest.raises(ValueError, match="make them with a lag"):
+    with pytest.raises(ValueError, match="make them with time_series"):
         time_series(array).directed(Graph([(0, 1)], [1.0], n_nodes=4))
 
 
@@ -153,7 +153,7 @@ def test_sliding_graphs_follow_a_change(two_graphs):
     [
         ({"window": 40}, "window must be at most the 30 rows"),
         ({"window": 10, "step": 11}, "step must be at most the window"),
-        ({"window": 10, "decay": 0.5}, "decay follows from window and step"),
+        ({"window": 10, "decay": 0.5}, "decay must be left out"),
     ],
 )
 def test_bad_windows_are_named(options, message):

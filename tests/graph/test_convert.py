@@ -112,7 +112,9 @@ def test_networkx_weights_and_names():
 
 @pytest.mark.parametrize("kind", [nx.MultiDiGraph, nx.MultiGraph])
 def test_networkx_refuses(kind):
-    with pytest.raises(ValueError, match=r"graph must have one edge a pair.*networkx\.(Di)?Graph"):
+    with pytest.raises(
+        ValueError, match=r"graph must have one edge per pair.*networkx\.(Di)?Graph"
+    ):
         Graph.from_networkx(kind([(0, 1)]))
 
 

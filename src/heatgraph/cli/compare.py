@@ -41,17 +41,17 @@ def compare(
     methods: Annotated[
         str | None,
         typer.Option(
-            help=f"Names between commas, of {', '.join(METHODS)}; by default all that predict, "
-            "with --truth all."
+            help=f"Methods to compare, separated by commas, of {', '.join(METHODS)}; by "
+            "default all that predict, and with --truth all."
         ),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of the hidden entries.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed that decides which entries are hidden.")] = 0,
     jobs: Annotated[int | None, typer.Option(help="Fits at the same time; -1 for all.")] = None,
     coordinates: Annotated[
-        Path | None, typer.Option(help="CSV with the places of the nodes, for the picture.")
+        Path | None, typer.Option(help="CSV with the coordinates of the nodes, for the picture.")
     ] = None,
     report: Annotated[
-        bool, typer.Option(help="Write report.html, a page to look at the comparison in.")
+        bool, typer.Option(help="Write report.html, a page that shows the comparison.")
     ] = True,
     *,
     held_out: FitOptions,

@@ -34,8 +34,8 @@ def impute(
     std: Annotated[
         Path | None,
         typer.Option(
-            help="File for the standard deviation of every filled value, 0 where it was observed; "
-            "of a Gaussian model only."
+            help="File for the standard deviation of every filled value, and 0 for observed ones; "
+            "with a Gaussian model only."
         ),
     ] = None,
     *,
@@ -66,7 +66,7 @@ def impute(
         seen = np.asarray(~np.isnan(table.values).all(axis=1))
         if not seen.any():
             raise ValueError(
-                f"{signals} has no value that was observed, so there is nothing to go by"
+                f"{signals} has no observed value, so there is nothing to predict from"
             )
         with out.warnings_told():
             filled, spread = _impute(model, frame, seen)

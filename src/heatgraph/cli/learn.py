@@ -69,8 +69,8 @@ PREDICTED = (
 )
 SURE = 0.95  # confidence from which an edge is called nearly certain
 STOPPED = (
-    "stopped before there was a graph, and nothing was written; with --checkpoint FILE the same "
-    "command would go on from there"
+    "stopped before there was a graph, and nothing was written; with --checkpoint FILE, the same "
+    "command continues where it was stopped"
 )
 SIGNALS = (
     "Signals as CSV, Parquet or NPY: one row per signal, one column per node. Several Parquet "
@@ -83,7 +83,7 @@ def learn(
     signals: Annotated[list[Path], typer.Argument(help=SIGNALS)],
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the results.")],
     method: Annotated[
-        str, typer.Option(help=f"What signals are taken to be: {', '.join(METHODS)}.")
+        str, typer.Option(help=f"Method that learns the graph: {', '.join(METHODS)}.")
     ] = "heat",
     model: Annotated[
         str | None,
@@ -93,10 +93,10 @@ def learn(
         ),
     ] = None,
     alpha: Annotated[
-        str | None, typer.Option(help="Price of a source: a number or auto (sparse).")
+        str | None, typer.Option(help="Penalty of sources: a number or auto (sparse).")
     ] = None,
     beta: Annotated[
-        str | None, typer.Option(help="Price of uneven weights: a number or auto (sparse).")
+        str | None, typer.Option(help="Penalty of uneven weights: a number or auto (sparse).")
     ] = None,
     shrinkage: Annotated[
         str | None,
@@ -106,17 +106,21 @@ def learn(
         str | None, typer.Option(help="Diffusion times to start from, such as 2.5,4 (sparse).")
     ] = None,
     hold_scales: Annotated[
-        bool, typer.Option("--hold-scales", help="Keep the times of --scales (sparse).")
+        bool,
+        typer.Option(
+            "--hold-scales", help="Do not learn the times: keep those of --scales (sparse)."
+        ),
     ] = False,
     n_scales: Annotated[
         str | None,
         typer.Option(help="Number of diffusion times; 1 (gaussian), 2 or auto (sparse)."),
     ] = None,
     atoms: Annotated[
-        str | None, typer.Option(help="What a source costs: unit or raw (sparse).")
+        str | None, typer.Option(help="Atoms of the penalty: unit (of norm 1) or raw (sparse).")
     ] = None,
     solver: Annotated[
-        str | None, typer.Option(help="auto, dense, sparse, or paper (--model sparse).")
+        str | None,
+        typer.Option(help="Solver: auto, dense, sparse, or paper (--model sparse only)."),
     ] = None,
     candidates: Annotated[
         str | None,
@@ -127,16 +131,17 @@ def learn(
     ] = None,
     intercept: Annotated[
         bool | None,
-        typer.Option(help="Whether every node has a level of its own around which heat diffuses."),
+        typer.Option(help="Whether every node has a level of its own, which is learned."),
     ] = None,
     n_edges: Annotated[
-        str | None, typer.Option(help="About so many edges: a number, or 4N for 4 a node.")
+        str | None,
+        typer.Option(help="Approximate number of edges: a number, or 4N for 4 per node."),
     ] = None,
     penalty: Annotated[
         str | None,
         typer.Option(
-            help="Shape of the price of a source: log or l1 (sparse); standard errors that an "
-            "edge has to be from zero: a number or auto (gaussian)."
+            help="Form of the penalty of sources: log or l1 (sparse); how many standard errors an "
+            "edge has to be above zero: a number or auto (gaussian)."
         ),
     ] = None,
     cut: Annotated[
@@ -152,18 +157,20 @@ def learn(
     ] = None,
     checkpoint: Annotated[
         Path | None,
-        typer.Option(help="File to go on from if stopped; removed when the results are written."),
+        typer.Option(
+            help="File from which a stopped fit continues; removed when results are written."
+        ),
     ] = None,
-    max_iter: Annotated[int | None, typer.Option(help="Limit on the iterations.")] = None,
-    tol: Annotated[float | None, typer.Option(help="Residual to stop at.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Seed of what is drawn at random.")] = None,
-    jobs: Annotated[int | None, typer.Option(help="Threads; -1 for all.")] = None,
+    max_iter: Annotated[int | None, typer.Option(help="Largest number of iterations.")] = None,
+    tol: Annotated[float | None, typer.Option(help="Residual at which the fit stops.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of the random numbers.")] = None,
+    jobs: Annotated[int | None, typer.Option(help="Number of threads; -1 for all.")] = None,
     scheduler: Annotated[
         str | None, typer.Option(help="Address of a Dask scheduler, whose workers do the work.")
     ] = None,
     coordinates: Coordinates = None,
     report: Annotated[
-        bool, typer.Option(help="Write report.html, a page to look at the result in.")
+        bool, typer.Option(help="Write report.html, a page that shows the result.")
     ] = True,
     *,
     held_out: FitOptions,
@@ -174,8 +181,8 @@ def learn(
     """Learn the graph on which signals diffused.
 
     Ctrl-C ends the fit early and keeps the best graph so far, once there is one.  With
-    --checkpoint, the same command goes on from where it was stopped, by whatever; with --force
-    where it has left results, as after Ctrl-C.
+    --checkpoint, the same command continues where it was stopped.  After Ctrl-C there are results
+    already: add --force to replace them.
     """
     with out.errors_told(checkpoint, STOPPED):
         if jobs == 0:
@@ -210,7 +217,10 @@ def learn(
         )
         lags = held_out.lags
         if lags and coordinates is not None:
-            raise ValueError("--lag makes nodes that --coordinates has no place for: give one")
+            raise ValueError(
+                "--lag and --coordinates cannot be given together: columns of "
+                "earlier values have no coordinates"
+            )
         options = replace(options, groups=held_out.groups)
         with (
             result_folder(output, force) as folder,

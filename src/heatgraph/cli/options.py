@@ -37,7 +37,7 @@ ModelFile = Annotated[
 
 @dataclass(frozen=True)
 class TableOptions:
-    """How the user wants a table read; None leaves it to the content.
+    """How a table is read; None lets its content decide.
 
     ``index_column`` are names, or ("none",); ``missing`` are values that stand for a gap, or
     ("none",); ``nodes`` are the columns that a model knows, ``groups`` is the one that says which
@@ -59,7 +59,9 @@ class TableOptions:
         bool | None, typer.Option(help="Whether the first line of a CSV has names.")
     ] = None
     decimal: Annotated[str | None, typer.Option(help="Decimal mark of a CSV: . or ,")] = None
-    thousands: Annotated[str | None, typer.Option(help="What separates thousands in a CSV.")] = None
+    thousands: Annotated[
+        str | None, typer.Option(help="Mark that separates thousands in a CSV.")
+    ] = None
     missing: Annotated[
         list[str] | None,
         typer.Option(
@@ -73,11 +75,11 @@ class TableOptions:
 
 @dataclass(frozen=True)
 class FitOptions:
-    """What signals are to each other, and how heat is taken to spread."""
+    """Which signals are held out together, and by which kernel heat spreads."""
 
     cv: Annotated[
         int | None,
-        typer.Option(help="Number of folds of signals that are held out in turn; 3 unless given."),
+        typer.Option(help="Number of folds of signals that are held out in turn; 3 by default."),
     ] = None
     groups: Annotated[
         str | None,
@@ -89,15 +91,15 @@ class FitOptions:
     lag: Annotated[
         str | None,
         typer.Option(
-            help="Put the values of so many signals before beside the present ones: 1, or 1,2. "
-            "With --groups, of the same group."
+            help="Add earlier values as columns: 1 for those of one row earlier, 1,2 "
+            "for those of one and two rows earlier. With --groups, within each group."
         ),
     ] = None
     kernel: Annotated[
         str | None,
         typer.Option(
-            help=f"How heat spreads: {', '.join(KERNELS)}; heat by default. HeatCovariance chooses "
-            "one with auto."
+            help=f"Kernel by which heat spreads: {', '.join(KERNELS)}; heat by default. With auto, "
+            "HeatCovariance chooses one."
         ),
     ] = None
 

@@ -27,9 +27,10 @@ from heatgraph.storage import load_model
 def report(
     model_file: ModelFile,
     signals: Annotated[
-        Path | None, typer.Argument(help="Signals to show, a column for every node of MODEL.")
+        Path | None,
+        typer.Argument(help="Signals to show, with one column for every node of MODEL."),
     ] = None,
-    output: Annotated[Path, typer.Option("--output", "-o", help="The .html file.")] = Path(
+    output: Annotated[Path, typer.Option("--output", "-o", help="The .html file to write.")] = Path(
         "report.html"
     ),
     coordinates: Coordinates = None,

@@ -43,41 +43,54 @@ CELLS = ".cells"
 @with_shared_options
 def reproduce(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="NAME...", help="Experiments, or all.")
+        list[str] | None, typer.Argument(metavar="NAME...", help="Names of experiments, or all.")
     ] = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Folder for the results, one in it each.")
+        Path | None,
+        typer.Option(
+            "--output", "-o", help="Folder for the results; each experiment has one in it."
+        ),
     ] = None,
-    list_: Annotated[bool, typer.Option("--list", help="Show the names and stop.")] = False,
-    quick: Annotated[bool, typer.Option("--quick", help="A rehearsal at a toy size.")] = False,
-    seed: Annotated[int, typer.Option(min=0, help="Same seed, same numbers.")] = 0,
+    list_: Annotated[bool, typer.Option("--list", help="List the experiments and stop.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="A quick trial on small problems.")
+    ] = False,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the random numbers.")] = 0,
     instances: Annotated[
-        int | None, typer.Option(min=1, help="Random graphs a model, in place of the paper's.")
+        int | None,
+        typer.Option(min=1, help="Random graphs per model; the paper's number by default."),
     ] = None,
     no_truth_instances: Annotated[
         int | None,
-        typer.Option(min=1, help="On how many of them LearnHeat() runs, which is slow; all."),
+        typer.Option(
+            min=1, help="Random graphs on which LearnHeat() runs, which is slow; all by default."
+        ),
     ] = None,
     rbf: Annotated[
-        str, typer.Option(help="RBF edges kept by weight or by distance.")
+        str, typer.Option(help="How edges of RBF graphs are selected: weight or distance.")
     ] = Readings.rbf,
     noise: Annotated[
-        str, typer.Option(help="std: 0.02 is the standard deviation; 13dB; or variance.")
+        str,
+        typer.Option(
+            help="Noise of table 2: std (0.02 is its standard deviation), variance, or 13dB."
+        ),
     ] = (Readings.noise),
-    ba: Annotated[int, typer.Option(help="Edges of each new node of a BA graph, 2 or 1.")] = (
-        Readings.ba
-    ),
-    jobs: Annotated[int, typer.Option(help="Processes at once; -1 for all processors.")] = 1,
-    backend: Annotated[str, typer.Option(help="Of joblib, such as loky or dask.")] = "loky",
+    ba: Annotated[
+        int, typer.Option(help="Edges that each new node of a BA graph brings: 2 or 1.")
+    ] = (Readings.ba),
+    jobs: Annotated[int, typer.Option(help="Number of processes; -1 for one per processor.")] = 1,
+    backend: Annotated[str, typer.Option(help="Backend of joblib, such as loky or dask.")] = "loky",
     scheduler: Annotated[
-        str | None, typer.Option(help="Address of the scheduler of a dask cluster.")
+        str | None, typer.Option(help="Address of the scheduler of a Dask cluster.")
     ] = None,
     data_home: Annotated[
         Path | None,
-        typer.Option(envvar=HOME_VARIABLE, help="Where data sets are kept."),
+        typer.Option(
+            envvar=HOME_VARIABLE, help="Folder with the data sets; they are downloaded otherwise."
+        ),
     ] = None,
     cache: Annotated[
-        Path | None, typer.Option(help="Where finished parts are kept; .cells in the output.")
+        Path | None, typer.Option(help="Folder for finished parts; .cells in --output by default.")
     ] = None,
     *,
     force: ForceFlag = False,
@@ -85,7 +98,7 @@ def reproduce(
 ) -> None:
     """Compute tables and figures of the paper anew, and put them beside the paper's.
 
-    An interrupted run goes on where it stopped when the same command is given again.
+    After an interruption, the same command continues where it stopped.
     """
     with out.errors_told():
         if list_:
@@ -112,7 +125,7 @@ def reproduce(
             output.mkdir(parents=True, exist_ok=True)
             summary = _run(experiments, output, settings, out)
         except KeyboardInterrupt:
-            out.warn("stopped; what is finished is kept, and the same command goes on from there")
+            out.warn("stopped; finished parts are kept, and the same command continues from there")
             raise typer.Exit(INTERRUPTED) from None
         out.show(summary, _human(summary, output))
         if summary["failed"]:
@@ -125,8 +138,8 @@ def _check_home(folder: Path | None) -> None:
         return
     if not folder.expanduser().is_dir():
         raise FileNotFoundError(
-            f"--data-home must be a folder of data, got {folder}, which is none; name one that is "
-            "there, or none to have the files downloaded"
+            f"--data-home must be a folder that exists, got {folder}; name another, "
+            "or leave it out to download the files"
         )
 
 

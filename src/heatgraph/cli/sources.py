@@ -40,17 +40,21 @@ OTHER_KINDS = {*TEXT, *PARQUET, NPY, ".json", ".npz", ".xlsx", ".png", ".html"} 
 @with_shared_options
 def sources(
     model_file: ModelFile,
-    signals: Annotated[Path, typer.Argument(help="Signals, a column for every node of MODEL.")],
+    signals: Annotated[
+        Path, typer.Argument(help="Signals, with one column for every node of MODEL.")
+    ],
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="A .csv file, or a folder, for all sources."),
+        typer.Option(
+            "--output", "-o", help="A .csv file or a folder where all sources are written."
+        ),
     ] = None,
-    top: Annotated[int, typer.Option(min=1, help="Sources of a signal to show.")] = 3,
+    top: Annotated[int, typer.Option(min=1, help="Number of sources to show for each signal.")] = 3,
     at_once: Annotated[
         bool,
         typer.Option(
             "--at-once",
-            help="All heat of a signal was added at one moment: find it at a scale of its own.",
+            help="Explain each signal by heat released at one moment, at a scale of its own.",
         ),
     ] = False,
     *,

@@ -140,7 +140,7 @@ class Comparison:
         """Which method predicts best, and whether the difference is more than chance."""
         ranked = [result for result in self.results if result.predicts]
         if not ranked:
-            return "No method predicts anything here."
+            return "No method predicts hidden entries."
         best, *others = ranked
         text = (
             f"{best.name} predicts best: it misses {percent(best.missed, best.error)} of the "
@@ -150,7 +150,7 @@ class Comparison:
             text += f" {_difference(others[0], 'The next')}"
         close = [result.name for result in others[1:] if not _is_worse(result)]
         if close:
-            text += f" It is not told apart from {_listed(close)}."
+            text += f" Its difference from {_listed(close)} may be chance."
         plain = [result for result in others if result.name in self.without_graph]
         if best.name in self.without_graph:
             learned = [result for result in others if result.name not in self.without_graph]

@@ -70,8 +70,8 @@ def named_home(data_home: PathLike | None) -> Path | None:
         from_variable = os.fspath(named) == os.environ.get(HOME_VARIABLE)
         origin = f"the variable {HOME_VARIABLE}" if from_variable else "data_home"
         raise FileNotFoundError(
-            f"{origin} must be a folder of data, got {os.fspath(named)!r}, which is none; name one "
-            "that is there, or none to have the files downloaded"
+            f"{origin} must be a folder that exists, got {os.fspath(named)!r}; name "
+            "another, or leave it out to download the files"
         )
     return folder
 
@@ -112,8 +112,8 @@ def find_file(
         path = home / file.name
         if not path.is_file():
             raise FileNotFoundError(
-                f"{path} is not there; put the file from {file.url} in its place, or name no "
-                f"folder of data to have it downloaded"
+                f"{path} does not exist; download it from {file.url} to this place, or leave out "
+                f"data_home and {HOME_VARIABLE} to have it downloaded"
             )
         return path
     return _cached(file, cache)

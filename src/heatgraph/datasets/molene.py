@@ -123,7 +123,7 @@ def _degrees(text: str) -> float:
     """``48°51'18N`` as a number, south and west negative."""
     found = re.fullmatch(r"(\d+)°(\d+)'(\d+)\"?([NSEWO])", text.strip())
     if found is None:
-        raise ValueError(f"{text!r} is no angle of the form 48°51'18N")
+        raise ValueError(f"{text!r} is not an angle of the form 48°51'18N")
     degrees, minutes, seconds = map(int, found.groups()[:3])
     sign = 1.0 if found.group(4) in "NE" else -1.0
     return sign * (degrees + minutes / 60.0 + seconds / 3600.0)

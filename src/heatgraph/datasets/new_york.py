@@ -34,7 +34,7 @@ SIMPLE_FEET = 60.0  # detail that no map of a city shows
 
 def _check_zip(path: Path) -> None:
     if not zipfile.is_zipfile(path):
-        raise ValueError("it is no zip file")
+        raise ValueError("it is not a zip file")
     with zipfile.ZipFile(path) as archive:
         found = {Path(name).suffix for name in archive.namelist()}
     if not found.issuperset(PARTS):
@@ -65,7 +65,10 @@ class Zones:
         import geopandas
 
         if self.shapes is None:
-            raise ValueError("these zones have outlines for a map and no polygons to count in")
+            raise ValueError(
+                "these zones have outlines only: read them from the shapefile to "
+                "locate places in them"
+            )
         points = geopandas.GeoDataFrame(
             geometry=geopandas.points_from_xy(*places.T, crs=SPHERE)
         ).to_crs(PLANE)

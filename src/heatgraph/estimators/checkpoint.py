@@ -52,7 +52,8 @@ class Checkpoint:
     Raises
     ------
     ValueError
-        If the file is damaged, is something else, or is of another fit; with what differs.
+        If the file is damaged, is something else, or belongs to another fit; the message says
+        what differs.
     OSError
         If it cannot be written, or another fit has it open.
 
@@ -70,7 +71,7 @@ class Checkpoint:
     >>> Checkpoint(path, {"X": "cold"})
     Traceback (most recent call last):
     ...
-    heatgraph.errors.ParameterError: checkpoint: ... X is cold, there it was warm. ...
+    heatgraph.errors.ParameterError: checkpoint: ... X is cold, in the file warm. ...
     """
 
     def __init__(self, path: str | os.PathLike[str], belongs: Mapping[str, str]) -> None:
@@ -208,15 +209,15 @@ class Checkpoint:
 
     def _compare(self, there: Mapping[str, str]) -> None:
         differing = [
-            f"{key} is {_shown(self.belongs.get(key))}, there it was {_shown(there.get(key))}"
+            f"{key} is {_shown(self.belongs.get(key))}, in the file {_shown(there.get(key))}"
             for key in {**self.belongs, **there}
             if self.belongs.get(key) != there.get(key)
         ]
         if differing:
             raise ParameterError(
                 "checkpoint",
-                f": {self.path} is of another fit: {'; '.join(differing)}. Fit what it "
-                "was of, delete it to start anew, or name another file.",
+                f": {self.path} belongs to another fit: {'; '.join(differing)}. Repeat that "
+                "fit, delete the file to start anew, or name another file.",
             )
 
 

@@ -73,7 +73,7 @@ def warn_of_fit(estimator: Any, p: HeatParameters, fit: Fit, names: Names) -> No
     """What a user has to know before trusting a fit."""
     if not isinstance(estimator.alpha, str) and estimator.alpha == 0:
         warnings.warn(
-            "LearnHeat: alpha = 0 puts no price on sources, so that any graph fits any signals; "
+            "LearnHeat: with alpha=0 sources are not penalised, and any graph fits any signals; "
             'pass alpha > 0, or "auto".',
             stacklevel=3,
         )
@@ -88,8 +88,9 @@ def warn_of_fit(estimator: Any, p: HeatParameters, fit: Fit, names: Names) -> No
         far = [end for end in fit.choice.ends if end.startswith("largest")]
         if far:
             warnings.warn(
-                f"LearnHeat: chosen at the end of what is tried: {', '.join(far)}.  What lies "
-                "beyond may predict better; pass a number, or other scales.",
+                "LearnHeat: the values chosen are the last ones that were tried: "
+                f"{', '.join(far)}.  Values beyond them may predict "
+                "better; pass a number, or other scales.",
                 stacklevel=3,
             )
     if isinstance(p.signals, Signals):
@@ -101,8 +102,8 @@ def warn_of_fit(estimator: Any, p: HeatParameters, fit: Fit, names: Names) -> No
     if silent.size:
         listed = [int(k) if names is None else names[k] for k in silent]
         warnings.warn(
-            f"LearnHeat: never observed, so that nothing is known of their edges: {listed}. "
-            "The graph keeps these nodes.",
+            f"LearnHeat: these nodes were never observed, so that nothing is known of their edges: "
+            f"{listed}.  The graph keeps them; drop their columns from X to leave them out.",
             stacklevel=3,
         )
     if p.learn_scales and estimator.atoms == "raw" and estimator.scales_.min() < COLLAPSED:

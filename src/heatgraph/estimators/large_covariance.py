@@ -202,8 +202,8 @@ def fit_large(
     warn_of_status(model)
     if outcome.n_left:
         warnings.warn(
-            f"HeatCovariance: {outcome.n_left} pairs outside the candidates would still become "
-            "edges; pass those that may be edges as candidates.",
+            f"HeatCovariance: {outcome.n_left} pairs that are no candidates would still become "
+            "edges; pass more candidates, such as a larger number of neighbours.",
             ConvergenceWarning,
             stacklevel=2,
         )
@@ -212,7 +212,7 @@ def fit_large(
 def fit_large_chunks(model: Any, X: Any, names: Names, monitor: Monitor | None) -> None:
     """The same for a Dask collection, which has to be complete."""
     if model.checkpoint is not None:
-        raise ValueError("checkpoint needs signals in memory with the sparse engine, got Dask.")
+        raise ValueError("checkpoint must be None for a Dask collection with solver='sparse'.")
     source = ChunkedSource.of(X)
     M, N = source.n_signals, source.total.size
     settings = _settings(model, len(source.sample), N, None)
@@ -222,7 +222,9 @@ def fit_large_chunks(model: Any, X: Any, names: Names, monitor: Monitor | None) 
     unit = power_of_two(float(np.sqrt(max(variance, 0.0))))
     check_range(unit)
     if not variance > 0.0:
-        raise ValueError("X holds no signal: no node varies.")
+        raise ValueError(
+            "X holds no signal: no node varies. A graph can only be learned from signals that vary."
+        )
     with watch_fit(model.verbose, monitor) as watch, bounded_blas():
         run = replace(settings, report=watch.step)
         outcome = fit_source(run, ChunkSource(source, location, unit), names)
@@ -239,8 +241,8 @@ def _settings(model: Any, n_signals: int, n_nodes: int, groups: Any) -> LargeSet
     _check_memory(n_signals, n_nodes, threads)
     if model.verbose:
         Console(stderr=True).print(
-            f"{n_nodes} nodes: the sparse engine learns on candidate edges, "
-            f"{memory_of(n_signals, n_nodes, threads) / 1e9:.2g} GB.",
+            f"HeatCovariance learns {n_nodes} nodes with its sparse engine, on candidate edges; it "
+            f"needs about {memory_of(n_signals, n_nodes, threads) / 1e9:.2g} GB.",
             highlight=False,
         )
     return LargeSettings(

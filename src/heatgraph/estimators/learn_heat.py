@@ -481,7 +481,10 @@ class LearnHeat(HiddenScoreMixin, SourcesMixin, ReportMixin, TransformerMixin, B
             coding = model.code(signals, self.alpha_ / unit)
         else:
             if not isinstance(model, DenseModel):
-                raise ValueError("start: sources of so large a graph are found from none; omit it.")
+                raise ValueError(
+                    "start must be None for a graph learned by the sparse solver, which "
+                    "finds sources without one."
+                )
             given = self._as_sources(start).reshape(len(around), -1) / unit
             coding = model.code(signals, self.alpha_ / unit, given)
         energy = signals.energy

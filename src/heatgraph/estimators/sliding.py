@@ -85,7 +85,7 @@ def sliding_graphs(X: Any, window: int, step: int | None = None, **parameters: A
     if by > size:
         raise ValueError(f"step must be at most the window, {size}, got {by}.")
     if "decay" in parameters:
-        raise ValueError("decay follows from window and step; leave it out.")
+        raise ValueError("decay must be left out: it follows from window and step.")
     rows = X.iloc if isinstance(X, pd.DataFrame) else np.asarray(X)
     n_times = len(X)
     if n_times < size:

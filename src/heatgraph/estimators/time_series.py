@@ -60,7 +60,10 @@ class TimeSeries:
                 f"got {graph.n_nodes}."
             )
         if len(self.lags) == 1:
-            raise ValueError("there is no past in the signals: make them with a lag.")
+            raise ValueError(
+                "signals hold no earlier values, so no edge has a direction; make them with "
+                "time_series(X, lag=1)."
+            )
         W = np.asarray(graph.adjacency().toarray(), dtype=np.float64)
         past = sum(W[n * k : n * (k + 1), :n] for k in range(1, len(self.lags)))
         found = np.array(past)

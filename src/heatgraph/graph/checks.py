@@ -74,7 +74,7 @@ def check_weights(value: ArrayLike, n_edges: int) -> Array:
     """The weights as a float64 array (E,), positive and finite."""
     weights = _as_floats(value, "weights")
     if weights.shape != (n_edges,):
-        raise ValueError(f"weights must have shape ({n_edges},), one an edge, got {weights.shape}")
+        raise ValueError(f"weights must have shape ({n_edges},), one per edge, got {weights.shape}")
     bad = ~((weights > 0) & (weights < np.inf))
     if bad.any():
         raise ValueError(
@@ -122,7 +122,7 @@ def check_confidence(value: ArrayLike, n_edges: int) -> Array:
     confidence = _as_floats(value, "confidence")
     if confidence.shape != (n_edges,):
         raise ValueError(
-            f"confidence must have shape ({n_edges},), one an edge, got {confidence.shape}"
+            f"confidence must have shape ({n_edges},), one per edge, got {confidence.shape}"
         )
     bad = ~((confidence >= 0) & (confidence <= 1))
     if bad.any():

@@ -77,7 +77,7 @@ def _weighted(
     parameter: str,
     directed: bool,
 ) -> Parts:
-    """The entries above ``slack``, one an edge."""
+    """The entries above ``slack``, one per edge."""
     if W.data.min(initial=0.0) < -slack:
         raise ValueError(
             f"{parameter} must have no negative edge weight, got {W.data.min():.3g}; "
@@ -154,7 +154,7 @@ def from_networkx(graph: nx.Graph[Any], weight: str) -> Parts:
     if graph.is_multigraph():
         simple = "DiGraph" if graph.is_directed() else "Graph"
         raise ValueError(
-            f"graph must have one edge a pair, got a {type(graph).__name__}; convert it with "
+            f"graph must have one edge per pair, got a {type(graph).__name__}; convert it with "
             f"networkx.{simple}(graph) first"
         )
     nodes = list(graph.nodes)

@@ -40,7 +40,7 @@ def plot_convergence(objective: ArrayLike, ax: Axes | None = None) -> Axes:
     """
     history = np.asarray(objective, dtype=np.float64)
     if history.ndim != 1 or not history.size or not np.isfinite(history).all():
-        raise ValueError("objective must be a list of finite numbers, one an iteration")
+        raise ValueError("objective must be a list of finite numbers, one per iteration")
     ax = new_axes(6.0, 3.6) if ax is None else ax
     best = float(history.min())
     above = history - best

@@ -174,7 +174,7 @@ def plot_laplacians(
     titles : sequence of str, optional
         One a graph.
     ax : iterable of matplotlib Axes, optional
-        Where to draw, one a graph.
+        Where to draw, one per graph.
 
     Returns
     -------
@@ -191,7 +191,7 @@ def plot_laplacians(
     height = 4.6 if _named(graphs[0]) else 3.6
     panels = new_row(len(graphs), height) if ax is None else list(ax)
     if len(panels) != len(graphs):
-        raise ValueError(f"ax must be one a graph, got {len(panels)} for {len(graphs)}")
+        raise ValueError(f"ax must be one per graph, got {len(panels)} for {len(graphs)}")
     top = max((float(graph.weights.max(initial=0.0)) for graph in graphs), default=0.0) or 1.0
     for k, (graph, panel) in enumerate(zip(graphs, panels, strict=True)):
         W = graph.adjacency().toarray()
@@ -206,7 +206,7 @@ def _check_alike(graphs: Sequence[Graph], titles: Sequence[str] | None) -> None:
     if not graphs or len({graph.n_nodes for graph in graphs}) != 1:
         raise ValueError("graphs must be one or more, all with the same number of nodes")
     if titles is not None and len(titles) != len(graphs):
-        raise ValueError(f"titles must be one a graph, got {len(titles)} for {len(graphs)}")
+        raise ValueError(f"titles must be one per graph, got {len(titles)} for {len(graphs)}")
 
 
 def _named(graph: Graph) -> bool:
