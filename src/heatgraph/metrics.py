@@ -24,6 +24,19 @@ __all__ = [
 class EdgeScores(NamedTuple):
     """How a learned graph compares with the true one; see :func:`edge_scores`.
 
+    Attributes
+    ----------
+    f_measure : float
+        The harmonic mean of precision and recall.
+    precision : float
+        The share of the learned edges that are true.
+    recall : float
+        The share of the true edges that were learned.
+    nmi : float
+        Normalised mutual information of the two sets of edges.
+    weight_error : float
+        The relative error of the weights, in the Euclidean norm.
+
     Examples
     --------
     >>> EdgeScores(1.0, 1.0, 1.0, 1.0, 0.0).f_measure
@@ -39,6 +52,13 @@ class EdgeScores(NamedTuple):
 
 class SourceScores(NamedTuple):
     """How learned sources compare with the true ones; see :func:`source_scores`.
+
+    Attributes
+    ----------
+    f_measure : float
+        F of the sources that are not zero.
+    n_located : float
+        The number of true sources among the largest learned ones, in the mean over the signals.
 
     Examples
     --------

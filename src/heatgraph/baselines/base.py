@@ -109,6 +109,11 @@ class GraphMethod(ReportMixin, BaseEstimator):
         monitor : callable, optional
             Called with a :class:`~heatgraph.solvers.result.Progress` after every step of the
             solver, or once at the end where the solver tells no more.
+
+        Returns
+        -------
+        Self
+            The estimator, fitted.
         """
         given = self._read(X)
         with watch_fit(self.verbose if self._shows_progress else 0, monitor) as watch:

@@ -157,6 +157,11 @@ class CausalGraphProcess(ReportMixin, BaseEstimator):
         y : ignored
         monitor : callable, optional
             Called with a :class:`~heatgraph.solvers.result.Progress` after every round.
+
+        Returns
+        -------
+        Self
+            The estimator, fitted.
         """
         settings = _Settings.of(self)
         X, epochs = with_epochs(X)
@@ -221,7 +226,16 @@ class CausalGraphProcess(ReportMixin, BaseEstimator):
     def score(self, X: Any, y: Any = None) -> float:
         """The share of the variance around ``location_`` that is forecast one step ahead.
 
-        Of one series (n_times, n_nodes), or of epochs, none of which goes on in the next.
+        Parameters
+        ----------
+        X : array-like or data frame (n_times, n_nodes), or in epochs (n_epochs, n_times, n_nodes)
+            One series, or several; an epoch is not continued by the next.
+        y : ignored
+
+        Returns
+        -------
+        float
+            Between minus infinity and 1; 1 is a perfect prediction.
         """
         check_is_fitted(self)
         P = len(self.filters_)

@@ -165,6 +165,11 @@ class SmoothGraph(PrecisionMixin, OneToOneFeatureMixin, TransformerMixin, GraphM
     def transform(self, X: Any) -> Array:
         """The signals without their noise, ``(I + alpha L)^-1 x`` each.
 
+        Parameters
+        ----------
+        X : array-like or data frame (n_signals, n_nodes)
+            Complete signals.
+
         Returns
         -------
         ndarray (n_signals, n_nodes)
@@ -201,6 +206,17 @@ class SmoothGraph(PrecisionMixin, OneToOneFeatureMixin, TransformerMixin, GraphM
         A quarter of each signal's entries is hidden, always the same ones for the same shape, and
         interpolated from the rest: the ``y`` with the least ``||x - y||^2 + alpha y^T L y``, the
         first term over the visible entries.
+
+        Parameters
+        ----------
+        X : array-like or data frame (n_signals, n_nodes)
+            NaN marks an entry that was not observed.
+        y : ignored
+
+        Returns
+        -------
+        float
+            Between minus infinity and 1; 1 is a perfect prediction.
         """
         check_is_fitted(self)
         observations = check_complete(self, X, reset=False)

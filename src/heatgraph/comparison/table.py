@@ -34,21 +34,24 @@ class MethodResult:
     Attributes
     ----------
     name : str
+        Of the method.
     missed, error : float
-        The share of the variance of hidden entries that it missed, and its standard error.
+        The share of the variance of hidden entries that was not predicted, and its standard error.
     excess, excess_error : float
-        How much more it missed than the best method, and the standard error of that, paired by
+        How much more was missed than by the best method, and the standard error of that, paired by
         signal.
     seconds : float
-        Of the fit of all signals.
+        Time of the fit of all signals.
     n_edges : float
-        Of its graph.
+        Number of edges of the graph.
     agreement : float
-        Of its edges from the two halves of the signals: twice the edges in common over all edges.
+        How far the edges from one half of the signals are those from the other half: twice the
+        number of common edges over the number of all edges.
     f_measure, precision, recall, nmi, weight_error, average_precision : float
-        Against the known graph, where one was given; the weights before the cut for the last.
+        Scores of the graph against the known one, where one was given; the last is of the weights
+        before the cut.
     status : str
-        "ok", how a fit that did not converge ended, or the reason why there is no result.
+        "ok", or how a fit that did not converge ended, or the reason why there is no result.
     """
 
     name: str
@@ -72,7 +75,18 @@ class MethodResult:
         return bool(np.isfinite(self.missed))
 
     def written(self, key: str) -> str:
-        """A number as a table shows it; empty where it is not known."""
+        """A number of this result as a table shows it.
+
+        Parameters
+        ----------
+        key : str
+            Name of the attribute.
+
+        Returns
+        -------
+        str
+            Empty where the number is not known.
+        """
         value = getattr(self, key)
         if not np.isfinite(value):
             return ""
@@ -169,7 +183,12 @@ class Comparison:
         return f"{shown.to_string(na_rep='')}\n{self.verdict}"
 
     def to_json(self) -> str:
-        """Everything but the graphs, strictly as JSON; what is not known is null."""
+        """Everything but the graphs, as strict JSON; a number that is not known is null.
+
+        Returns
+        -------
+        str
+        """
         rows = [
             {k: (None if v != v else v) for k, v in asdict(result).items()}
             for result in self.results
@@ -185,7 +204,17 @@ class Comparison:
         return json.dumps(whole, indent=2, ensure_ascii=False, allow_nan=False)
 
     def plot(self, coordinates: Any = None) -> Figure:
-        """The graphs side by side, all on one layout; the known one first."""
+        """Draw the graphs side by side, all with the same positions; the known one first.
+
+        Parameters
+        ----------
+        coordinates : array-like (n_nodes, 2), optional
+            Positions of the nodes; by default those of the known graph, or a layout.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+        """
         from heatgraph.plotting import plot_graphs
 
         shown = {} if self.truth is None else {"known": self.truth}

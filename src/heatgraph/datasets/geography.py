@@ -116,6 +116,11 @@ def country_outlines(data_home: PathLike | None = None) -> list[Array]:
         Closed rings of longitude and latitude, from Natural Earth (public domain): Europe at
         1:50m from the folder, or the world at 1:110m as it comes with the extra ``geo``; empty if
         there is neither, for a map can do without.
+
+    Examples
+    --------
+    >>> all(ring.shape[1] == 2 for ring in country_outlines())
+    True
     """
     home = named_home(data_home)
     if home is not None and (home / OUTLINES).is_file():
@@ -207,7 +212,12 @@ class PlacedSignals:
         return self.places[["lon", "lat"]].to_numpy(dtype=np.float64)
 
     def placed(self) -> PlacedSignals:
-        """The same without the nodes whose coordinates are not known."""
+        """The same data without the nodes whose coordinates are not known.
+
+        Returns
+        -------
+        PlacedSignals
+        """
         known = self.places.index[self.places[["lon", "lat"]].notna().all(axis=1)]
         return PlacedSignals(
             self.signals[known], self.places.loc[known], self.provenance, self.outlines

@@ -135,9 +135,15 @@ class GaussianModelMixin(
 
         The mean of the sources given what was observed.
 
+        Parameters
+        ----------
+        X : array-like or data frame (n_signals, n_nodes)
+            NaN marks an entry that was not observed.
+
         Returns
         -------
         ndarray (n_signals, n_scales * n_nodes)
+            ``.reshape(-1, n_scales, n_nodes)`` separates the scales.
         """
         check_is_fitted(self)
         filled = self._filled(check_signals(self, X, reset=False))
@@ -155,9 +161,17 @@ class GaussianModelMixin(
         return np.array([g.value(lam, tau) for tau in self.scales_.tolist()])
 
     def inverse_transform(self, H: Any) -> Array:
-        """The signals (n_signals, n_nodes) that sources diffuse into, around ``location_``.
+        """The signals that sources diffuse into, around ``location_``.
 
-        ``H`` is ``(n_signals, n_scales, n_nodes)``, or as :meth:`transform` gives it.
+        Parameters
+        ----------
+        H : array-like (n_signals, n_scales, n_nodes) or (n_signals, n_scales * n_nodes)
+            Sources; the second form is that of :meth:`transform`.
+
+        Returns
+        -------
+        ndarray (n_signals, n_nodes)
+            Without noise.
         """
         check_is_fitted(self)
         sources = self._as_sources(H)
@@ -178,9 +192,17 @@ class GaussianModelMixin(
         Parameters
         ----------
         X : array-like or data frame (n_signals, n_nodes)
+            NaN marks an entry that was not observed.
         return_std : bool
             Whether to return the standard deviation of each filled entry too, 0 where it was
             observed.
+
+        Returns
+        -------
+        filled : ndarray or data frame (n_signals, n_nodes)
+            A data frame where ``X`` is one.
+        std : ndarray or data frame (n_signals, n_nodes)
+            Only with ``return_std``.
         """
         check_is_fitted(self)
         observations = check_signals(self, X, reset=False)
@@ -212,7 +234,20 @@ class GaussianModelMixin(
         return np.maximum(lam, 0.0), U
 
     def sample(self, n_signals: int = 1, random_state: Any = None) -> Array:
-        """Draw signals from the model, (n_signals, n_nodes)."""
+        """Draw signals from the model.
+
+        Parameters
+        ----------
+        n_signals : int
+            How many to draw.
+        random_state : int, Generator or None
+            Seed; None draws other signals at every call.
+
+        Returns
+        -------
+        ndarray (n_signals, n_nodes)
+            Signals with the mean ``location_`` and the covariance ``covariance_``.
+        """
         check_is_fitted(self)
         n = int(check_number("n_signals", n_signals, minimum=1, integer=True))
         rng = np.random.default_rng(random_state)
@@ -224,7 +259,19 @@ class GaussianModelMixin(
         return np.asarray(drawn)
 
     def score(self, X_test: Any, y: Any = None) -> float:
-        """The mean log-likelihood of what was observed of signals."""
+        """The mean log-likelihood of the observed entries of a signal.
+
+        Parameters
+        ----------
+        X_test : array-like or data frame (n_signals, n_nodes)
+            NaN marks an entry that was not observed; with the sparse engine, complete signals only.
+        y : ignored
+
+        Returns
+        -------
+        float
+            In natural logarithms, per signal.
+        """
         check_is_fitted(self)
         observations = check_signals(self, X_test, reset=False)
         if self.solver_ == "sparse":
@@ -237,14 +284,31 @@ class GaussianModelMixin(
         return float(log_likelihoods(observations, self.location_, self.covariance_).mean())
 
     def mahalanobis(self, X: Any) -> Array:
-        """``(x - u)^T C^-1 (x - u)`` of each signal, (n_signals,)."""
+        """The squared Mahalanobis distance ``(x - u)^T C^-1 (x - u)`` of each signal.
+
+        Parameters
+        ----------
+        X : array-like or data frame (n_signals, n_nodes)
+            Complete signals.
+
+        Returns
+        -------
+        ndarray (n_signals,)
+            About ``n_nodes`` for a signal that the model describes; more for an unusual one.
+        """
         check_is_fitted(self)
         around = check_signals(self, X, reset=False) - self.location_
         white = (self.precision_ @ around.T).T
         return np.asarray((around * white).sum(axis=1))
 
     def get_precision(self) -> Array:
-        """``precision_``."""
+        """The inverse of the covariance, as other covariance estimators of scikit-learn give it.
+
+        Returns
+        -------
+        ndarray (n_nodes, n_nodes)
+            ``precision_``; with the sparse engine a LinearOperator.
+        """
         check_is_fitted(self)
         return self.precision_
 

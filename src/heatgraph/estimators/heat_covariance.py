@@ -274,6 +274,11 @@ class HeatCovariance(GaussianModelMixin, HiddenScoreMixin, ReportMixin, Empirica
         monitor : callable, optional
             Called with a :class:`~heatgraph.solvers.result.Progress` after every iteration; a
             KeyboardInterrupt from it, or Ctrl-C, ends the fit with the best so far.
+
+        Returns
+        -------
+        Self
+            The estimator, fitted.
         """
         X, groups = with_epochs(X, groups)
         names = node_names(X)
@@ -317,8 +322,19 @@ class HeatCovariance(GaussianModelMixin, HiddenScoreMixin, ReportMixin, Empirica
     def partial_fit(self, X: Any, y: Any = None) -> Self:
         """Learn from further signals; earlier ones count ``decay`` times as much as before.
 
-        Shrinkage and penalty are those that the first call chose; a shrinkage that was chosen
-        then falls as the number of signals grows, inversely to it.
+        Shrinkage and penalty are those that the first call chose.  A shrinkage that was chosen then
+        falls as the number of signals grows, in inverse proportion to it.
+
+        Parameters
+        ----------
+        X : array-like or data frame (n_signals, n_nodes)
+            Further signals, on the same nodes as those of the earlier calls.
+        y : ignored
+
+        Returns
+        -------
+        Self
+            The estimator, fitted.
         """
         decay = check_number("decay", self.decay, strict=True)
         if decay > 1.0:

@@ -98,6 +98,17 @@ class PrecisionMixin(HiddenScoreMixin):
 
         A quarter of each signal's entries is hidden, always the same ones for the same shape, and
         predicted by their mean given the rest.
+
+        Parameters
+        ----------
+        X : array-like or data frame (n_signals, n_nodes)
+            NaN marks an entry that was not observed.
+        y : ignored
+
+        Returns
+        -------
+        float
+            Between minus infinity and 1; 1 is a perfect prediction.
         """
         check_is_fitted(self)
         observations = check_complete(self, X, reset=False)
@@ -300,7 +311,23 @@ class ModelComparison:
     def of(
         cls, gaussian: Array, sparse: Array | None, no_graph: Array, total: Array
     ) -> ModelComparison:
-        """From squared errors of each signal, (M,), and what the node means miss of it."""
+        """Compare two models by their squared errors at the hidden entries of each signal.
+
+        Parameters
+        ----------
+        gaussian : ndarray (n_signals,)
+            Squared errors of HeatCovariance.
+        sparse : ndarray (n_signals,) or None
+            Squared errors of LearnHeat; None where it was not fitted.
+        no_graph : ndarray (n_signals,)
+            Squared errors of LedoitWolf.
+        total : ndarray (n_signals,)
+            Squared errors of the mean of each node.
+
+        Returns
+        -------
+        ModelComparison
+        """
         nothing = np.full(total.shape, np.nan)
         sparse = nothing if sparse is None else sparse
         shares = [share_missed(errors, total) for errors in (sparse, gaussian)]
@@ -329,7 +356,18 @@ class ModelComparison:
         return bool(np.isfinite(self.sparse))
 
     def missed(self, model: str) -> tuple[float, float]:
-        """The share that a model missed, and its standard error."""
+        """The share of the variance of hidden entries that a model missed.
+
+        Parameters
+        ----------
+        model : {"sparse", "gaussian"}
+            Which of the two models.
+
+        Returns
+        -------
+        share, error : float
+            The share, and its standard error.
+        """
         return getattr(self, model), getattr(self, f"{model}_error")
 
     def __str__(self) -> str:

@@ -318,6 +318,11 @@ class LearnHeat(HiddenScoreMixin, SourcesMixin, ReportMixin, TransformerMixin, B
             KeyboardInterrupt from it, or Ctrl-C, ends the fit with the best so far.  While the
             parameters are still being chosen, that is the best choice so far, with the graph that
             its folds have in the mean; before anything was tried, it is raised.
+
+        Returns
+        -------
+        Self
+            The estimator, fitted.
         """
         X, groups = with_epochs(X, groups)
         with take_in(self, X) as given:
@@ -471,6 +476,11 @@ class LearnHeat(HiddenScoreMixin, SourcesMixin, ReportMixin, TransformerMixin, B
             signals of the fit gives ``sources_`` again; without a start, and in
             :meth:`transform`, sources are found from none at all, and some signals end at another
             set.  Needs the array of all pairs, as ``solver="dense"`` has it.
+
+        Returns
+        -------
+        SourceCodes
+            The sources, their duality gaps, and a table of them by ``to_pandas()``.
         """
         check_is_fitted(self)
         around = check_signals(self, X, reset=False) - self.location_
@@ -508,6 +518,11 @@ class LearnHeat(HiddenScoreMixin, SourcesMixin, ReportMixin, TransformerMixin, B
         ``code(X, start=sources_)`` stays with them; this method starts from no sources, as it
         must for new signals, and may end at others.
 
+        Parameters
+        ----------
+        X : array-like or data frame (n_signals, n_nodes)
+            NaN marks an entry that was not observed.
+
         Returns
         -------
         ndarray (n_signals, n_scales * n_nodes)
@@ -517,9 +532,17 @@ class LearnHeat(HiddenScoreMixin, SourcesMixin, ReportMixin, TransformerMixin, B
         return sources.reshape(len(sources), -1)
 
     def inverse_transform(self, H: Any) -> Array:
-        """The signals (n_signals, n_nodes) that sources diffuse into, around ``location_``.
+        """The signals that sources diffuse into, around ``location_``.
 
-        ``H`` is ``(n_signals, n_scales, n_nodes)``, or as :meth:`transform` gives it.
+        Parameters
+        ----------
+        H : array-like (n_signals, n_scales, n_nodes) or (n_signals, n_scales * n_nodes)
+            Sources; the second form is that of :meth:`transform`.
+
+        Returns
+        -------
+        ndarray (n_signals, n_nodes)
+            Without noise.
         """
         check_is_fitted(self)
         sources = self._as_sources(H)
@@ -532,6 +555,16 @@ class LearnHeat(HiddenScoreMixin, SourcesMixin, ReportMixin, TransformerMixin, B
         A data frame comes back as one.  A signal of which nothing was observed stays as it is,
         with a warning.  Of a node that was never observed in the fit nothing is known: what is
         filled in there is a guess, which a warning tells of.
+
+        Parameters
+        ----------
+        X : array-like or data frame (n_signals, n_nodes)
+            NaN marks an entry that was not observed.
+
+        Returns
+        -------
+        ndarray or data frame (n_signals, n_nodes)
+            A data frame where ``X`` is one.
         """
         check_is_fitted(self)
         observations = check_signals(self, X, reset=False)
@@ -559,6 +592,17 @@ class LearnHeat(HiddenScoreMixin, SourcesMixin, ReportMixin, TransformerMixin, B
         The energy is that of the signals around ``location_``: with ``fit_intercept``, 0 is
         predicting the level of each node.  A quarter of each signal's entries is hidden, always
         the same ones for the same shape; the sources are found from the rest.
+
+        Parameters
+        ----------
+        X : array-like or data frame (n_signals, n_nodes)
+            NaN marks an entry that was not observed.
+        y : ignored
+
+        Returns
+        -------
+        float
+            Between minus infinity and 1; 1 is a perfect prediction.
         """
         check_is_fitted(self)
         around = check_signals(self, X, reset=False) - self.location_

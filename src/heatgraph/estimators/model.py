@@ -30,9 +30,20 @@ from heatgraph.solvers.lasso import Coding, LargeLasso
 
 @dataclass(frozen=True, eq=False)
 class SourceCodes:
-    """Sources (n_signals, n_scales, n_nodes) and the duality gap of each, over its energy.
+    """The sources of signals, and how exactly they were found.
 
-    ``signals`` and ``nodes`` are their names, ``scales`` the diffusion times.
+    Attributes
+    ----------
+    sources : ndarray (n_signals, n_scales, n_nodes)
+        How much heat was released where; most entries are zero.
+    gap : ndarray (n_signals,)
+        The duality gap of each signal, over its energy: 0 is an exact solution.
+    signals : sequence
+        Names of the signals; empty for numbers.
+    nodes : sequence
+        Names of the nodes; empty for numbers.
+    scales : sequence of float
+        The diffusion times.
     """
 
     sources: Array
@@ -47,9 +58,12 @@ class SourceCodes:
         return f"SourceCodes({found} sources of {M} signals, at {N} nodes and {S} scales)"
 
     def to_pandas(self) -> pd.DataFrame:
-        """A row a source that is not zero: its signal, node, scale and strength.
+        """A table of the sources that are not zero, the strongest of each signal first.
 
-        The strongest of each signal comes first.
+        Returns
+        -------
+        DataFrame
+            One row per source: its signal, node, scale and strength.
         """
         signal, scale, node = np.nonzero(self.sources)
         strength = self.sources[signal, scale, node]
@@ -173,7 +187,18 @@ class SourcesMixin:
     scales_: Array
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
-        """``"node@scale1"``, ...: the columns of :meth:`transform`."""
+        """The names of the columns of :meth:`transform`: ``"node@scale1"`` and so on.
+
+        Parameters
+        ----------
+        input_features : ignored
+            Names come from the fit.
+
+        Returns
+        -------
+        ndarray of str (n_scales * n_nodes,)
+            All nodes at the first scale, then all nodes at the second.
+        """
         check_is_fitted(self)
         names = self.graph_.names or tuple(f"x{k}" for k in range(self.n_features_in_))
         scales = range(1, self.scales_.size + 1)

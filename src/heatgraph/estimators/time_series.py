@@ -52,6 +52,11 @@ class TimeSeries:
         ----------
         graph : Graph
             Learned from ``signals``.
+
+        Returns
+        -------
+        Graph
+            Directed, on ``nodes``.
         """
         n = len(self.nodes)
         if graph.n_nodes != n * len(self.lags):

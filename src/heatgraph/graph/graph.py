@@ -94,6 +94,10 @@ class Graph(GraphValue):
             How far, relative to the largest entry, ``L`` may be from those three properties;
             weights that small are rounding and are left out.
 
+        Returns
+        -------
+        Graph
+
         Examples
         --------
         >>> Graph.from_laplacian([[2.0, -2.0], [-2.0, 2.0]])
@@ -122,6 +126,10 @@ class Graph(GraphValue):
             weights that small are rounding and are left out.
         directed : bool, default=False
             Whether ``W_ij`` is the weight of an edge from ``i`` to ``j``.
+
+        Returns
+        -------
+        Graph
 
         Examples
         --------
@@ -156,6 +164,10 @@ class Graph(GraphValue):
             Its nodes become the names, unless they are 0, 1, 2, ... in order.
         weight : str, default="weight"
             The edge attribute to read; an edge without it has weight 1, as in NetworkX.
+
+        Returns
+        -------
+        Graph
 
         Examples
         --------
@@ -205,6 +217,10 @@ class Graph(GraphValue):
         directed : bool, default=False
             Whether an edge goes from its source to its target only.
 
+        Returns
+        -------
+        Graph
+
         Examples
         --------
         >>> import pandas as pd
@@ -216,6 +232,10 @@ class Graph(GraphValue):
 
     def to_pygsp(self) -> pygsp.graphs.Graph:
         """The graph for PyGSP, with its coordinates; PyGSP knows no names.
+
+        Returns
+        -------
+        pygsp.graphs.Graph
 
         Examples
         --------
@@ -229,6 +249,17 @@ class Graph(GraphValue):
         cls, graph: pygsp.graphs.Graph, names: Iterable[Hashable] | None = None
     ) -> Graph:
         """Read an undirected PyGSP graph, and its coordinates if they are plane.
+
+        Parameters
+        ----------
+        graph : pygsp.graphs.Graph
+            Undirected.
+        names : sequence of hashable, optional
+            One label per node.
+
+        Returns
+        -------
+        Graph
 
         Examples
         --------
@@ -292,6 +323,10 @@ class Graph(GraphValue):
         ----------
         path : str or path-like
             Ending in ``.npz``, ``.graphml`` or ``.csv``.
+
+        Returns
+        -------
+        Graph
 
         Raises
         ------

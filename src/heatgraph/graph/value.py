@@ -105,6 +105,10 @@ class GraphValue:
     def adjacency(self) -> sp.csr_array[Any, Any]:
         """The matrix of weights, ``W_ij = w_ij``; symmetric unless the graph is directed.
 
+        Returns
+        -------
+        scipy.sparse.csr_array (n_nodes, n_nodes)
+
         Examples
         --------
         >>> from heatgraph.graph import Graph
@@ -122,6 +126,10 @@ class GraphValue:
     def laplacian(self) -> sp.csr_array[Any, Any]:
         """The combinatorial Laplacian ``L = diag(degrees) - W``; of an undirected graph only.
 
+        Returns
+        -------
+        scipy.sparse.csr_array (n_nodes, n_nodes)
+
         Examples
         --------
         >>> from heatgraph.graph import Graph
@@ -138,6 +146,10 @@ class GraphValue:
     def degrees(self) -> Array:
         """The sum of the weights at each node, of edges in and out, shape (n_nodes,).
 
+        Returns
+        -------
+        ndarray (n_nodes,)
+
         Examples
         --------
         >>> from heatgraph.graph import Graph
@@ -153,6 +165,10 @@ class GraphValue:
         """The number of connected components; a node without an edge is one by itself.
 
         The direction of edges does not count.
+
+        Returns
+        -------
+        int
 
         Examples
         --------
@@ -224,6 +240,11 @@ class GraphValue:
 
         Confidence is that of the surer direction.
 
+        Returns
+        -------
+        Graph
+            A new one; this one stays as it is.
+
         Examples
         --------
         >>> from heatgraph.graph import Graph
@@ -251,6 +272,11 @@ class GraphValue:
         trace : float
             Positive.
 
+        Returns
+        -------
+        Graph
+            A new one; this one stays as it is.
+
         Examples
         --------
         >>> from heatgraph.graph import Graph
@@ -267,6 +293,11 @@ class GraphValue:
 
     def normalized(self) -> Self:
         """Scale the weights so that the Laplacian has trace ``n_nodes``: a mean degree of 1.
+
+        Returns
+        -------
+        Graph
+            A new one; this one stays as it is.
 
         Examples
         --------

@@ -23,7 +23,10 @@ POINTS = 8  # at which the slope is integrated between nearer ones: so short a w
 
 
 class Kernel(Protocol):
-    """What a kernel has to offer."""
+    """What a kernel offers: its value and its slope.
+
+    Any object with these two methods can be passed as ``kernel``.
+    """
 
     def value(self, lam: Array, tau: float, /) -> Array: ...
     def slope(self, lam: Array, tau: float, /) -> Array: ...
@@ -31,7 +34,13 @@ class Kernel(Protocol):
 
 @dataclass(frozen=True)
 class HeatKernel:
-    """``exp(-tau lam)``: heat after a time."""
+    """``exp(-tau lam)``: heat after a time.
+
+    Examples
+    --------
+    >>> HeatKernel().value(np.array([0.0, 1.0]), 2.0).round(4)
+    array([1.    , 0.1353])
+    """
 
     def value(self, lam: Array, tau: float) -> Array:
         return np.asarray(np.exp(-tau * lam))
@@ -42,7 +51,13 @@ class HeatKernel:
 
 @dataclass(frozen=True)
 class IdentityKernel:
-    """``(1 + exp(-tau lam)) / 2``: half of a source diffuses, and half stays where it is."""
+    """``(1 + exp(-tau lam)) / 2``: half of a source diffuses, and half stays where it is.
+
+    Examples
+    --------
+    >>> IdentityKernel().value(np.array([0.0, 1.0]), 2.0).round(4)
+    array([1.    , 0.5677])
+    """
 
     def value(self, lam: Array, tau: float) -> Array:
         return np.asarray(0.5 + 0.5 * np.exp(-tau * lam))
@@ -56,6 +71,11 @@ class WaveKernel:
     """``cos(sqrt(tau lam))``: a wave that starts at rest, after the time ``sqrt(tau)``.
 
     It solves ``x'' = -L x``.  As a function of ``lam`` it is as smooth at 0 as anywhere.
+
+    Examples
+    --------
+    >>> WaveKernel().value(np.array([0.0, 1.0]), 2.0).round(4)
+    array([1.    , 0.1559])
     """
 
     def value(self, lam: Array, tau: float) -> Array:
@@ -68,7 +88,18 @@ class WaveKernel:
 
 @dataclass(frozen=True)
 class MaternKernel:
-    """``(1 + tau lam)^-nu``: a Matern field on the graph; the smaller ``nu``, the rougher."""
+    """``(1 + tau lam)^-nu``: a Matern field on the graph; the smaller ``nu``, the rougher.
+
+    Parameters
+    ----------
+    nu : float
+        Smoothness, > 0.
+
+    Examples
+    --------
+    >>> MaternKernel(nu=2.0).value(np.array([0.0, 1.0]), 2.0).round(4)
+    array([1.    , 0.1111])
+    """
 
     nu: float = 2.0
 
@@ -96,7 +127,18 @@ class SteadyKernel(MaternKernel):
 
 @dataclass(frozen=True)
 class TikhonovKernel(MaternKernel):
-    """``1 / (1 + tau lam)``: sources smoothed by Tikhonov's penalty ``tau x^T L x``."""
+    """``1 / (1 + tau lam)``: sources smoothed by Tikhonov's penalty ``tau x^T L x``.
+
+    Parameters
+    ----------
+    nu : float
+        1, which makes it this kernel; another value is that of :class:`MaternKernel`.
+
+    Examples
+    --------
+    >>> TikhonovKernel().value(np.array([0.0, 1.0]), 2.0).round(4)
+    array([1.    , 0.3333])
+    """
 
     nu: float = 1.0
 

@@ -33,10 +33,20 @@ def places_of(graph: Graph, coordinates: ArrayLike | None) -> Array:
 
 
 def layout(graph: Graph) -> Array:
-    """Places for the nodes (n_nodes, 2), neighbours near each other; the same at every call.
+    """Positions for the nodes, with neighbours near each other; the same at every call.
 
-    Springs between all pairs up to 1000 nodes.  Above, the slowest modes of the Laplacian, spread
-    out by springs between neighbours only, in seconds for ten thousand nodes.
+    Up to 1000 nodes, springs act between all pairs.  For larger graphs, positions come from the
+    slowest modes of the Laplacian, spread out by springs between neighbours only; ten thousand
+    nodes take seconds.
+
+    Parameters
+    ----------
+    graph : Graph
+        Its own coordinates are not looked at.
+
+    Returns
+    -------
+    ndarray (n_nodes, 2)
 
     Examples
     --------

@@ -53,7 +53,20 @@ class PaperOptions:
             raise ValueError(f"eta must be > 1, got {self.eta}")
 
     def H0(self, shape: tuple[int, int, int], unit: float = 1.0) -> Array:
-        """The sources at the start, (S, N, M), for signals divided by ``unit``."""
+        """The sources at the start.
+
+        Parameters
+        ----------
+        shape : tuple of int
+            (n_scales, n_nodes, n_signals).
+        unit : float
+            What the signals were divided by.
+
+        Returns
+        -------
+        ndarray (n_scales, n_nodes, n_signals)
+            ``first_sources`` in the solver's order of axes, or zeros.
+        """
         if self.first_sources is None:
             return np.zeros(shape)
         given = np.asarray(self.first_sources, dtype=np.float64)

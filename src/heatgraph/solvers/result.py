@@ -46,7 +46,21 @@ _ADVICE = {
 
 @dataclass(frozen=True)
 class Progress:
-    """One line of progress: what a bar or a log shows after an iteration."""
+    """What a progress bar or a log shows after an iteration.
+
+    Attributes
+    ----------
+    iteration : int
+        Iterations so far.
+    max_iter : int
+        How many there are at most.
+    objective : float
+        Its value now.
+    n_edges : int
+        How many weights are not negligible.
+    residual : float
+        How far the point is from stationary.
+    """
 
     iteration: int
     max_iter: int
@@ -65,12 +79,27 @@ class Monitor(Protocol):
 class Solution:
     """The end of a fit, or the start of one.
 
-    ``w`` (E,) weights of the candidate edges, ``tau`` (S,) scales, ``codes`` the sources, as the
-    engine that found them understands them: an array (M, S N), one row per signal, for signals in
-    memory, and None where there are none yet.  ``objective`` is the history with the start first
-    and the final value last, ``residual`` the stationarity residual at the end, relative to the
-    objective (NaN where a solver states none).  ``memory`` are the last steps and the changes of
-    the gradient over them, (m, n) each, for a fit that goes on.
+    Attributes
+    ----------
+    w : ndarray (n_candidates,)
+        Weights of the candidate edges.
+    tau : ndarray (n_scales,)
+        The scales.
+    codes : object
+        The sources, in the form of the engine that found them: an array (n_signals, n_scales *
+        n_nodes) for signals in memory; None where there are none yet.
+    objective : ndarray
+        The history of the objective, the start first and the final value last.
+    status : Status
+        How the fit ended.
+    n_iter : int
+        Number of iterations.
+    residual : float
+        The stationarity residual at the end, relative to the objective; NaN where a solver states
+        none.
+    memory : tuple of ndarray or None
+        The last steps and the changes of the gradient over them, (m, n) each, for a fit that goes
+        on.
     """
 
     w: Array
@@ -84,5 +113,17 @@ class Solution:
 
     @classmethod
     def start(cls, w: Array, tau: Array) -> Solution:
-        """Weights and scales from which nothing was solved for yet."""
+        """A start: weights and scales for which nothing was solved yet.
+
+        Parameters
+        ----------
+        w : ndarray (n_candidates,)
+            Weights of the candidate edges.
+        tau : ndarray (n_scales,)
+            The scales.
+
+        Returns
+        -------
+        Solution
+        """
         return cls(w, tau, None, np.empty(0), Status.MAX_ITER, 0)
