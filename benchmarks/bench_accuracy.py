@@ -14,7 +14,8 @@ from __future__ import annotations
 import sys
 import time
 import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -62,29 +63,32 @@ def example_at(kind: str, decibels: float, n_signals: int, seed: int) -> tuple[G
     return graph, X + noise_std * np.random.default_rng(seed + 10_000).standard_normal(X.shape)
 
 
-def found_by_each(kind: str, n_signals: int, decibels: float, seed: int) -> tuple[float, float]:
-    """F of LearnHeat() and of HeatCovariance() as they come."""
+def found_by_each(kind: str, n_signals: int, decibels: float, seed: int) -> list[float]:
+    """F of LearnHeat(), at its cut and at the oracle's, and of HeatCovariance() at its own."""
     graph, X = example_at(kind, decibels, n_signals, seed)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # few signals are told
         models = [LearnHeat().fit(X), HeatCovariance().fit(X)]
     first, second = (edge_scores(graph, model.graph_).f_measure for model in models)
-    return first, second
+    return [first, best_cut(graph, models[0].weights_)[0].f_measure, second]
 
 
 def tuned(kind: str, n_signals: int, method: str) -> float:
     """ORACLE.  Mean F at 13 dB of a method at the row of its grid that is best for all graphs."""
-    rows = grid(method, quick=False)
-    table = []
-    for seed in SEEDS:
-        graph, X = example_at(kind, 13.0, n_signals, seed)
-        start = np.random.default_rng(seed).random(20 * 19 // 2)
-        problem = Problem(graph, X, np.empty(0), MODELS[kind], start * (10.0 / start.sum()))
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # few signals are told
-            found = [as_graph(w, 20, CUT) for w, _, _ in PATHS[method](problem, rows)]
-        table.append([edge_scores(graph, other).f_measure for other in found])
+    table = each(on_the_grid, [(kind, n_signals, method, seed) for seed in SEEDS])
     return float(np.max(np.mean(table, axis=0)))
+
+
+def on_the_grid(kind: str, n_signals: int, method: str, seed: int) -> list[float]:
+    """F at every row of the grid of a method."""
+    graph, X = example_at(kind, 13.0, n_signals, seed)
+    start = np.random.default_rng(seed).random(20 * 19 // 2)
+    problem = Problem(graph, X, np.empty(0), MODELS[kind], start * (10.0 / start.sum()))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # few signals are told
+        paths = PATHS[method](problem, grid(method, quick=False))
+        found = [as_graph(w, 20, CUT) for w, _, _ in paths]
+    return [edge_scores(graph, other).f_measure for other in found]
 
 
 def as_assumed(kind: str, seed: int) -> tuple[Graph, Array]:
@@ -244,10 +248,15 @@ def white_noise(seed: int) -> bool:
     return any("predict" in str(w.message) for w in caught)
 
 
+def each(function: Callable[..., Any], jobs: Iterable[tuple]) -> list[Any]:
+    """What a function finds for each of these arguments."""
+    return list(Parallel(n_jobs=-1)(delayed(function)(*job) for job in jobs))
+
+
 def sweep(function, seeds: Iterable[int] = SEEDS) -> dict[tuple[str, str], list]:
     cells = [(kind, noise) for noise in NOISES for kind in MODELS]
     jobs = [(kind, noise, seed) for kind, noise in cells for seed in seeds]
-    results = Parallel(n_jobs=-1)(delayed(function)(*job) for job in jobs)
+    results = each(function, jobs)
     table: dict[tuple[str, str], list] = {cell: [] for cell in cells}
     for (kind, noise, _), result in zip(jobs, results, strict=True):
         table[kind, noise].append(result)
@@ -338,20 +347,26 @@ def decibels() -> None:
     for seeds in (SEEDS, UNTOUCHED):
         title = f"13 dB, seeds {seeds[0]} to {seeds[-1]}"
         print(f"\n{title:<42}" + " ".join(f"{kind.upper():>10}" for kind in MODELS))
-        cells = [[found_by_each(kind, 100, 13.0, seed) for seed in seeds] for kind in MODELS]
-        for k, name in enumerate(("LearnHeat()", "HeatCovariance()")):
-            row(f"mean F, {name}", (np.mean([pair[k] for pair in cell]) for cell in cells))
-            row("  standard deviation", (np.std([pair[k] for pair in cell]) for cell in cells))
+        cells = [
+            np.array(each(found_by_each, [(kind, 100, 13.0, seed) for seed in seeds]))
+            for kind in MODELS
+        ]
+        names = ("LearnHeat()", "LearnHeat(), best cut (oracle)", "HeatCovariance()")
+        for k, name in enumerate(names):
+            row(f"mean F, {name}", (cell[:, k].mean() for cell in cells))
+            row("  standard deviation", (cell[:, k].std() for cell in cells))
 
 
 def few() -> None:
     """F against the number of signals, at 13 dB."""
     print(f"\n{'signals, at 13 dB, 10 graphs':<42}" + " ".join(f"{n:>10}" for n in FEW))
     for kind in MODELS:
-        cells = [[found_by_each(kind, n, 13.0, seed) for seed in SEEDS] for n in FEW]
-        for k, name in enumerate(("LearnHeat()", "HeatCovariance()")):
-            means = (np.mean([pair[k] for pair in cell]) for cell in cells)
-            row(f"{kind.upper()}, mean F, {name}", means)
+        cells = [
+            np.mean(each(found_by_each, [(kind, n, 13.0, seed) for seed in SEEDS]), axis=0)
+            for n in FEW
+        ]
+        row(f"{kind.upper()}, mean F, LearnHeat()", (cell[0] for cell in cells))
+        row(f"{kind.upper()}, mean F, HeatCovariance()", (cell[2] for cell in cells))
         for method, name in TUNED.items():
             row(f"{kind.upper()}, {name} (oracle)", (tuned(kind, n, method) for n in FEW))
 
@@ -361,8 +376,8 @@ def sensitivity() -> None:
     heads = f"{'LearnHeat':>10} {'Covariance':>10} {'warned':>7} {'at an end':>10}"
     print(f"\n{'mean F, 10 graphs of ER and of RBF':<42}{heads}")
     for name in DEPARTURES:
-        found = [under_departure(name, kind, s) for kind in ("er", "rbf") for s in SEEDS]
-        f, other, warned, at_end = np.mean(found, axis=0)
+        jobs = [(name, kind, seed) for kind in ("er", "rbf") for seed in SEEDS]
+        f, other, warned, at_end = np.mean(each(under_departure, jobs), axis=0)
         print(f"{name:<42}{f:>10.3f} {other:>10.3f} {warned:>7.0%} {at_end:>10.0%}", flush=True)
 
 
