@@ -41,6 +41,42 @@ IMPORTS = {
     "LearnHeat": "from heatgraph import LearnHeat",
     "sklearn": "import sklearn.linear_model",
 }
+# Fits whose times are compared; public names that every checkout has.
+TIMED = {
+    "LearnHeat(), 20 nodes": "LearnHeat().fit(signals(20))",
+    "LearnHeat(), 50 nodes": "LearnHeat().fit(signals(50))",
+    "LearnHeat(alpha, beta), 50 nodes": "LearnHeat(alpha=0.01, beta=0.01).fit(signals(50))",
+    "LearnHeat(alpha, beta), 100 nodes": "LearnHeat(alpha=0.01, beta=0.01).fit(signals(100))",
+    "LearnHeat(scales), 50 nodes": (
+        "LearnHeat(scales=(1.0, 3.0), alpha=0.01, beta=0.01).fit(signals(50))"
+    ),
+    "sources of LearnHeat, 50 nodes": "coded.transform(signals(50))",
+    "SmoothGraph(), 50 nodes": "SmoothGraph().fit(signals(50))",
+    "SpectralTemplates(), 20 nodes": "SpectralTemplates().fit(signals(20))",
+    "GraphicalLassoGraph(), 20 nodes": "GraphicalLassoGraph().fit(signals(20))",
+}
+TIMES = """
+import functools, json, time, warnings
+from heatgraph import GraphicalLassoGraph, LearnHeat, SmoothGraph, SpectralTemplates
+from heatgraph.datasets import make_graph, make_heat_signals
+warnings.simplefilter("ignore")
+
+@functools.cache
+def signals(n):
+    graph = make_graph("er", n, 0, p=4.0 / n)
+    return make_heat_signals(graph, [1.0, 3.0], 5 * n, 3, 0.01, random_state=0)[0]
+
+coded = LearnHeat(alpha=0.01, beta=0.01).fit(signals(50))
+found = {{}}
+for name, fit in {timed!r}.items():
+    times = []
+    for _ in range(3):  # what is compiled or loaded once is in the first
+        start = time.process_time()
+        eval(fit)
+        times.append(time.process_time() - start)
+    found[name] = min(times)
+print(json.dumps(found))
+"""
 # A checkout other than the one that is installed: its source first, and no redirection to ours.
 ELSEWHERE = """
 import sys
@@ -203,6 +239,12 @@ def starting(source: Path) -> dict[str, Any]:
     }
 
 
+def timed(source: Path) -> dict[str, float]:
+    """Processor seconds of fits, the least of three in a row."""
+    output, _ = run(source, TIMES.format(timed=TIMED), OMP_NUM_THREADS="1")
+    return {name: round(seconds, 3) for name, seconds in json.loads(output).items()}
+
+
 def suite_of(source: Path) -> float:
     start = time.perf_counter()
     subprocess.run(["make", "test"], cwd=source, check=True)
@@ -228,16 +270,18 @@ ROWS = {
     "second fit of the process": "{start[second_fit]:.2f} s",
     "memory of a new installation's first process": "{start[memory_new_installation]:.0f} MB",
     "memory of a process that has fitted": "{start[memory]:.0f} MB",
+    **{f"`{fit}`": f"{{fits[{fit}]:.2f}} s" for fit in TIMED},
     "`make test`, by the clock": "{suite:.0f} s",
 }
 
 
 def table(results: dict[str, Any]) -> str:
     """All that were measured, side by side."""
+    unmeasured = {"suite": float("nan"), "fits": dict.fromkeys(TIMED, float("nan"))}
     heads = [f"{name}, {found['commit'][:9]}" for name, found in results.items()]
     lines = [f"| | {' | '.join(heads)} |", "|---" * (len(heads) + 1) + "|"]
     for title, form in ROWS.items():
-        known = [form.format(**{"suite": float("nan"), **found}) for found in results.values()]
+        known = [form.format(**{**unmeasured, **found}) for found in results.values()]
         cells = ["not measured" if cell == "nan s" else cell for cell in known]
         lines.append(f"| {title} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
@@ -259,6 +303,7 @@ def main() -> None:
         "fit": json.loads(run(source, FRAMES)[0]),
         "environment": environment_of(source),
         "start": starting(source),
+        "fits": timed(source),
     }
     if given.suite:
         found["suite"] = suite_of(source)
