@@ -28,7 +28,7 @@ from heatgraph.estimators.hidden import (
     hidden_errors,
     log_ratios,
 )
-from heatgraph.estimators.large_covariance import LARGE
+from heatgraph.estimators.large_covariance import LARGE, fixed_kernel
 from heatgraph.estimators.learn_heat import LearnHeat
 from heatgraph.estimators.parameters import MANY_NODES
 from heatgraph.estimators.progress import stage
@@ -40,7 +40,6 @@ from heatgraph.estimators.validation import (
     node_names,
     unit_of,
 )
-from heatgraph.kernels.spectral import is_auto
 from heatgraph.solvers.driver import attempt
 from heatgraph.solvers.result import Status
 
@@ -158,8 +157,8 @@ def choose_model(
 def estimator_of(model: str, X: Any, parameters: dict[str, Any]) -> Any:
     """The estimator, not fitted; its level is learned unless the parameters or ``X`` forbid it."""
     M, N = _shape(X)
-    if model == "sparse" and is_auto(parameters.get("kernel")):
-        parameters = {**parameters, "kernel": "heat"}  # the other model alone chooses among several
+    if model == "sparse" and "kernel" in parameters:
+        parameters = {**parameters, "kernel": fixed_kernel(parameters["kernel"])}
     known = MODELS[model]().get_params()
     unknown = sorted(set(parameters) - set(known))
     if unknown:

@@ -180,6 +180,11 @@ def is_large(solver: str, n_nodes: int) -> bool:
     return solver == "sparse" or (solver == "auto" and n_nodes >= LARGE)
 
 
+def fixed_kernel(kernel: Any) -> Any:
+    """The kernel of a fit that does not choose among several: "auto" stands for "heat"."""
+    return "heat" if is_auto(kernel) else kernel
+
+
 def fit_large(
     model: Any, X: Array, names: Names, monitor: Monitor | None, groups: Any = None
 ) -> None:
@@ -251,7 +256,7 @@ def _settings(model: Any, n_signals: int, n_nodes: int, groups: Any) -> LargeSet
         check_number("tol", model.tol, strict=True),
         int(check_number("max_iter", model.max_iter, minimum=1, integer=True)),
         threads,
-        kernel_of("heat" if is_auto(model.kernel) else model.kernel),
+        kernel_of(fixed_kernel(model.kernel)),
     )
 
 
@@ -303,7 +308,7 @@ def _store(
     model.n_signals_, model.n_effective_ = float(n_signals), n_effective
     model.second_moment_ = np.empty((0, 0))
     model.shrinkage_, model.penalty_, model.relaxed_ = SHRINKAGE, PREDICT_PENALTY, False
-    model.kernel_ = "heat" if is_auto(model.kernel) else model.kernel
+    model.kernel_ = fixed_kernel(model.kernel)
     model.selection_, model.comparison_ = outcome.selection, None
     model.objective_ = np.array(fit.history)
     model.status_, model.residual_ = result.status, float(fit.residual)
