@@ -18,7 +18,8 @@ from scipy.sparse.linalg import LinearOperator
 
 from heatgraph.estimators import HeatCovariance, LearnHeat, ModelComparison
 from heatgraph.files import read_arrays, write_arrays
-from heatgraph.graph.storage import FIELDS, names_from_json, plain_names
+from heatgraph.graph import Graph
+from heatgraph.graph.storage import FIELDS, from_arrays, names_from_json, plain_names, to_arrays
 from heatgraph.selection.masked_prediction import HeldOutScore
 from heatgraph.solvers.result import Status
 from heatgraph.stored_models import (
@@ -32,9 +33,7 @@ from heatgraph.stored_models import (
     encode,
     encode_scores,
     encode_table,
-    get_graph,
     number,
-    put_graph,
     read_number,
 )
 
@@ -86,7 +85,7 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> None:
         raise ValueError(f"model must be fitted to be saved, this {name} is not")
     arrays: dict[str, NDArray[Any]] = {}
     for attribute in kind.graphs:
-        put_graph(arrays, attribute, getattr(model, attribute))
+        arrays |= to_arrays(getattr(model, attribute), f"{attribute}.")
     for attribute in kind.arrays:
         value = getattr(model, attribute)
         if attribute == "laplacian_" and sp.issparse(value):  # the weights say it all
@@ -208,7 +207,7 @@ def _assemble(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Any:
         **{key: decode(key, value, arrays) for key, value in header["parameters"].items()}
     )
     for name in kind.graphs:
-        setattr(model, name, get_graph(arrays, name, n_nodes, names))
+        setattr(model, name, Graph(**from_arrays(arrays, n_nodes, names, f"{name}.")))
     for name in kind.arrays:
         setattr(model, name, arrays[name].copy())
     if not model.laplacian_.size:

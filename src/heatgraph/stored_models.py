@@ -27,7 +27,7 @@ from heatgraph.baselines import (
 from heatgraph.estimators import HeatCovariance, LearnHeat
 from heatgraph.estimators.large_covariance import set_operators
 from heatgraph.graph import Graph
-from heatgraph.graph.storage import FIELDS, names_from_json, plain_names
+from heatgraph.graph.storage import from_arrays, names_from_json, plain_names, to_arrays
 from heatgraph.kernels.spectral import KERNELS, Power, kernel_of
 from heatgraph.models.atoms import ATOMS
 from heatgraph.models.penalties import PENALTIES
@@ -35,22 +35,6 @@ from heatgraph.models.penalties import PENALTIES
 # What an array given as a parameter may hold.
 PARAMETER_DTYPES = "<f8 <f4 <i8 <i4 |b1"
 KERNEL_CLASSES = {type(kernel).__name__: type(kernel) for kernel in KERNELS.values()}
-
-
-def put_graph(arrays: dict[str, NDArray[Any]], name: str, graph: Graph) -> None:
-    """Put the parts of a graph among the arrays, under its name."""
-    for part, (dtype, _) in FIELDS.items():
-        value = getattr(graph, part)
-        if value is not None:
-            arrays[f"{name}.{part}"] = np.asarray(value, dtype=dtype)
-
-
-def get_graph(arrays: Mapping[str, NDArray[Any]], name: str, n_nodes: int, names: Any) -> Graph:
-    """The graph whose parts :func:`put_graph` put under a name."""
-    parts: dict[str, Any] = {part: arrays.get(f"{name}.{part}") for part in FIELDS}
-    if parts["edges"] is None or parts["weights"] is None:
-        raise ValueError(f"it lacks the edges or the weights of {name}")
-    return Graph(n_nodes=n_nodes, names=names, **parts)
 
 
 def number(value: float) -> float | str:
@@ -73,7 +57,7 @@ def encode(key: str, value: Any, arrays: dict[str, NDArray[Any]]) -> Any:
     if isinstance(value, list):
         return [encode(key, item, arrays) for item in value]
     if isinstance(value, Graph):
-        put_graph(arrays, f"parameter.{key}", value)
+        arrays |= to_arrays(value, f"parameter.{key}.")
         return {"kind": "graph", "n_nodes": value.n_nodes, "names": plain_names(value.names)}
     if isinstance(value, np.ndarray) and value.dtype in map(np.dtype, PARAMETER_DTYPES.split()):
         arrays[f"parameter.{key}"] = value
@@ -107,7 +91,8 @@ def decode(key: str, value: Any, arrays: Mapping[str, NDArray[Any]]) -> Any:
         case {"kind": "array"} if f"parameter.{key}" in arrays:
             return arrays[f"parameter.{key}"].copy()
         case {"kind": "graph", "n_nodes": n_nodes, "names": names}:
-            return get_graph(arrays, f"parameter.{key}", n_nodes, names_from_json(names))
+            names = names_from_json(names)
+            return Graph(**from_arrays(arrays, n_nodes, names, f"parameter.{key}."))
         case {"kind": "kernel", "name": str(name), "numbers": dict(numbers)}:
             return _kernel(name, numbers)
         case {"kind": "generator"}:

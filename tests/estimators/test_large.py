@@ -156,6 +156,7 @@ class TestStops:
         assert min(step.iteration for step in steps) > 64  # neither graph nor first signals again
         for name in TRACED:
             assert (getattr(resumed, name) == getattr(fitted, name)).all()
+        assert (resumed.graph_.confidence == fitted.graph_.confidence).all()
         assert [p.name for p in tmp_path.iterdir()] == ["fit.npz"]
 
     def test_what_was_chosen_is_in_the_checkpoint(self, problem, tmp_path):

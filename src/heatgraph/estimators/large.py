@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
@@ -32,6 +31,7 @@ from heatgraph.estimators.parameters import LargeParameters, resolve_large
 from heatgraph.estimators.progress import Watch, watch_fit
 from heatgraph.estimators.validation import Names, per_square
 from heatgraph.graph import Graph
+from heatgraph.graph.storage import from_arrays, to_arrays
 from heatgraph.models.heat import Signals
 from heatgraph.models.sparse_heat import SparseDictionary
 from heatgraph.selection.source_choice import SourceChoice, SourceProblem, choose_sources
@@ -55,10 +55,7 @@ class _Learned:
     n_iter: int
 
     def record(self) -> Record:
-        arrays: dict[str, NDArray[Any]] = {}
-        for name, graph in (("weights", self.weights), ("graph", self.graph)):
-            arrays[f"{name}.edges"] = graph.edges.astype("<i8")
-            arrays[f"{name}.weights"] = graph.weights.astype("<f8")
+        arrays = to_arrays(self.weights, "weights.") | to_arrays(self.graph, "graph.")
         facts = {"cut": self.cut, "scale": self.scale, "status": str(self.status)}
         return Record(facts | {"n_iter": self.n_iter, "n_nodes": self.graph.n_nodes}, arrays)
 
@@ -66,7 +63,7 @@ class _Learned:
     def of(cls, record: Record, names: Names) -> _Learned:
         facts, arrays = record.facts, record.arrays
         weights, graph = (
-            Graph(arrays[f"{name}.edges"], arrays[f"{name}.weights"], facts["n_nodes"], names)
+            Graph(**from_arrays(arrays, facts["n_nodes"], names, f"{name}."))
             for name in ("weights", "graph")
         )
         status = Status(facts["status"])

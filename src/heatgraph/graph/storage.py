@@ -10,12 +10,13 @@ import csv
 import io
 import os
 import re
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 from xml.etree.ElementTree import ParseError
 
 import numpy as np
+from numpy.typing import NDArray
 
 from heatgraph.files import read_arrays, write_arrays, write_atomically
 from heatgraph.graph import convert
@@ -51,11 +52,6 @@ def load(path: str | os.PathLike[str]) -> Parts:
 
 
 def _save_npz(graph: Graph, path: Path) -> None:
-    arrays = {
-        field: np.asarray(value, dtype=FIELDS[field][0])
-        for field in FIELDS
-        if (value := getattr(graph, field)) is not None
-    }
     header = {
         "format": FORMAT,
         "version": FORMAT_VERSION,
@@ -63,7 +59,33 @@ def _save_npz(graph: Graph, path: Path) -> None:
         "names": plain_names(graph.names),
         "directed": graph.directed,
     }
-    write_arrays(path, header, arrays)
+    write_arrays(path, header, to_arrays(graph))
+
+
+def to_arrays(graph: Graph, prefix: str = "") -> dict[str, NDArray[Any]]:
+    """The parts of a graph as files hold them, under their names after a prefix."""
+    return {
+        f"{prefix}{field}": np.asarray(value, dtype=dtype)
+        for field, (dtype, _) in FIELDS.items()
+        if (value := getattr(graph, field)) is not None
+    }
+
+
+def from_arrays(
+    arrays: Mapping[str, NDArray[Any]], n_nodes: int, names: Any, prefix: str = ""
+) -> Parts:
+    """The arguments of ``Graph`` that :func:`to_arrays` took apart."""
+    edges, weights, confidence, coordinates = (arrays.get(f"{prefix}{field}") for field in FIELDS)
+    if edges is None or weights is None:
+        raise ValueError(f"it lacks the fields {prefix}edges or {prefix}weights")
+    return Parts(
+        edges=edges,
+        weights=weights,
+        n_nodes=n_nodes,
+        names=names,
+        confidence=confidence,
+        coordinates=coordinates,
+    )
 
 
 def plain_names(names: tuple[Hashable, ...] | None) -> tuple[Hashable, ...] | None:
@@ -84,23 +106,14 @@ def _is_plain(name: Hashable) -> bool:
 
 def _load_npz(file: IO[bytes]) -> Parts:
     header, found = read_arrays(file, FORMAT, FORMAT_VERSION, _expected)
-    return Parts(
-        edges=found["edges"],
-        weights=found["weights"],
-        n_nodes=header["n_nodes"],
-        names=names_from_json(header["names"]),
-        confidence=found.get("confidence"),
-        coordinates=found.get("coordinates"),
-        directed=header.get("directed", False),
-    )
+    parts = from_arrays(found, header["n_nodes"], names_from_json(header["names"]))
+    return {**parts, "directed": header.get("directed", False)}
 
 
 def _expected(header: dict[str, Any]) -> dict[str, tuple[str, int]]:
     missing = {"n_nodes", "names"} - set(header)
     if missing or header["n_nodes"] is None:
         raise ValueError(f"its header lacks {sorted(missing) or ['n_nodes']}")
-    if not {"edges", "weights"} <= set(header["fields"]):
-        raise ValueError(f"a graph has the fields edges and weights, got {header['fields']}")
     return FIELDS
 
 
