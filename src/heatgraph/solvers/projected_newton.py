@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Protocol
 
 import numpy as np
@@ -95,7 +96,7 @@ def minimise_box(
             return Status.CONVERGED
         return Status.MAX_ITER if state.n_iter >= max_iter else None
 
-    return iterate(state, lambda state: _step(at, bounds, state, unit), terminate, report)
+    return iterate(state, partial(_step, at, bounds, unit), terminate, report)
 
 
 def promised_fall(point: Point, bounds: tuple[Array, Array]) -> float:
@@ -116,7 +117,7 @@ def _curvature(point: Point, least: float) -> Array:
 
 
 def _step(
-    at: Callable[[Array], Point], bounds: tuple[Array, Array], state: NewtonState, unit: float
+    at: Callable[[Array], Point], bounds: tuple[Array, Array], unit: float, state: NewtonState
 ) -> NewtonState | None:
     """One accepted step; the damping rises until there is one, and None if there is none."""
     point, damping = state.point, state.damping
