@@ -23,7 +23,6 @@ from heatgraph.cli.result_folder import (
     REPORT,
     address_of,
     draw,
-    listed,
     result_folder,
     write_fit,
     write_page,
@@ -82,17 +81,15 @@ def demo(
             write_fit(folder, model, example.signals, out, example.graph.coordinates)
             write_page(folder, model, example.signals, out, example.graph.coordinates, TITLE)
             write_pictures(folder, example, model, found.sources[0], out)
-            summary = {
+            facts = {
                 "command": "demo",
                 **summary_of(model, example.signals),
                 "true_edges": example.graph.n_edges,
                 "scores": edge_scores(example.graph, model.graph_)._asdict(),
                 "new_signals": located(example, found.sources),
                 "largest_gap": float(found.gap.max()),
-                "warnings": out.warnings,
             }
-            summary["files"] = [*listed(folder, output), str(output / "summary.json")]
-            write_summary(folder, summary)
+            summary = write_summary(folder, output, facts, out)
         out.show(summary, [*human(model, example.signals), *comparison(summary), *tour(output)])
     if model.status_ == Status.INTERRUPTED:
         raise typer.Exit(INTERRUPTED)

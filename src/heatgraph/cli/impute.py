@@ -60,17 +60,15 @@ def impute(
             )
         if std is not None:
             _check_std(std, output, force, model)
-        table = signals_for(model, signals, options)
-        out.note("; ".join(table.notes) + ".")
-        frame = table.frame if hasattr(model, "feature_names_in_") else table.values
+        table, X = signals_for(model, signals, options, out)
         seen = np.asarray(~np.isnan(table.values).all(axis=1))
         if not seen.any():
             raise ValueError(
                 f"{signals} has no observed value, so there is nothing to predict from"
             )
         with out.warnings_told():
-            filled, spread = _impute(model, frame, seen)
-            predicted = model.score_hidden(frame[seen])
+            filled, spread = _impute(model, X, seen)
+            predicted = model.score_hidden(X[seen])
         if predicted <= 0.0:
             out.warning("the model predicts hidden values no better than the mean of each node")
         with parents_made(output):
@@ -102,13 +100,13 @@ def _check_std(std: Path, output: Path, force: bool, model: Any) -> None:
     check_output(std, force)
 
 
-def _impute(model: Any, frame: Any, seen: Mask) -> tuple[Array, Array]:
+def _impute(model: Any, X: Any, seen: Mask) -> tuple[Array, Array]:
     """The signals with their gaps filled, and standard deviations where the model has them."""
-    filled, spread = np.full((2, *frame.shape), np.nan)
+    filled, spread = np.full((2, *X.shape), np.nan)
     if isinstance(model, HeatCovariance):
-        filled[seen], spread[seen] = model.impute(frame[seen], return_std=True)
+        filled[seen], spread[seen] = model.impute(X[seen], return_std=True)
     else:
-        filled[seen] = model.impute(frame[seen])
+        filled[seen] = model.impute(X[seen])
     return filled, spread
 
 

@@ -30,7 +30,6 @@ from heatgraph.cli.result_folder import (
     REPORT,
     address_of,
     edge_table,
-    listed,
     result_folder,
     strongest,
     write_fit,
@@ -61,6 +60,7 @@ from heatgraph.solvers.result import Status
 
 PARAMETERS = ("alpha", "beta", "shrinkage", "penalty", "eps")  # that a fit may have chosen
 SHARES = ("missed", "standard_error")
+# Shares of the variance of hidden entries of held-out signals.
 PREDICTED = (
     "predicted",
     "predicted_standard_error",
@@ -243,10 +243,8 @@ def learn(
                 title = f"The graph learned from {signals[0].name}"
                 write_page(folder, fitted, table, out, places, title)
             files = " ".join(map(str, signals))
-            summary = {"command": "learn", "signals_file": files, **summary_of(fitted, table)}
-            summary["warnings"] = out.warnings
-            summary["files"] = [*listed(folder, output), str(output / "summary.json")]
-            write_summary(folder, summary)
+            facts = {"command": "learn", "signals_file": files, **summary_of(fitted, table)}
+            summary = write_summary(folder, output, facts, out)
         if fitted.status_ != Status.INTERRUPTED:
             for path in task.checkpoints:
                 path.unlink(missing_ok=True)
@@ -293,8 +291,9 @@ def fit(task: Task, table: SignalTable | ClusterTable, out: Output) -> Any:
 
 def summary_of(model: Any, table: SignalTable | ClusterTable) -> dict[str, Any]:
     """A fit, for a machine."""
+    shares = Predicted.of(model)
     return {
-        **_prediction(model),
+        **({} if shares is None else dict(zip(PREDICTED, shares, strict=True))),
         "method": method_of(model),
         "model": model_of(model),
         "comparison": _compared(getattr(model, "comparison_", None)),
@@ -351,12 +350,6 @@ def _chosen(model: Any) -> dict[str, Any]:
         if getattr(model, "held_out_", None) is not None:
             chosen["chosen_at_end"] = list(model.chosen_at_end_)
     return chosen
-
-
-def _prediction(model: Any) -> dict[str, float]:
-    """Shares of the variance of hidden entries predicted on held-out signals, where known."""
-    shares = Predicted.of(model)
-    return {} if shares is None else dict(zip(PREDICTED, shares, strict=True))
 
 
 def human(model: Any, table: SignalTable | ClusterTable) -> list[Any]:

@@ -52,10 +52,8 @@ def report(
         model = load_model(model_path(model_file))
         shown: dict[str, Any] = {}
         if signals is not None:
-            table = signals_for(model, signals, options)
-            out.note("; ".join(table.notes) + ".")
-            named = hasattr(model, "feature_names_in_")
-            shown = {"signals": table.frame if named else table.values, "labels": table.labels}
+            table, X = signals_for(model, signals, options, out)
+            shown = {"signals": X, "labels": table.labels}
         places = None if coordinates is None else read_coordinates(coordinates)
         with out.warnings_told(), parents_made(output):
             write_report(model, output, **shown, coordinates=places, title=title)

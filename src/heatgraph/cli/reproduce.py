@@ -102,7 +102,8 @@ def reproduce(
     """
     with out.errors_told():
         if list_:
-            _list(out)
+            rows = [(e.name, e.description) for e in EXPERIMENTS.values()]
+            out.show({"experiments": dict(rows)}, [columns(["name", "what it is"], rows)])
             return
         experiments = _wanted(names or [])
         if output is None:
@@ -141,11 +142,6 @@ def _check_home(folder: Path | None) -> None:
             f"--data-home must be a folder that exists, got {folder}; name another, "
             "or leave it out to download the files"
         )
-
-
-def _list(out: Output) -> None:
-    rows = [(e.name, e.description) for e in EXPERIMENTS.values()]
-    out.show({"experiments": dict(rows)}, [columns(["name", "what it is"], rows)])
 
 
 def _wanted(names: Sequence[str]) -> list[Experiment]:

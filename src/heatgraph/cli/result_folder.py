@@ -212,10 +212,15 @@ def write_sources(path: Path, rows: list[SourceRow]) -> None:
         writer.writerows(rows)
 
 
-def write_summary(folder: Path, summary: Mapping[str, Any]) -> None:
-    """What ``--json`` prints."""
+def write_summary(
+    folder: Path, shown: Path, facts: Mapping[str, Any], out: Output
+) -> dict[str, Any]:
+    """What ``--json`` prints: facts, what was warned of, and the files as the user finds them."""
+    files = [*listed(folder, shown), str(shown / "summary.json")]
+    summary = {**facts, "warnings": out.warnings, "files": files}
     with write_atomically(folder / "summary.json", "w") as file:
         file.write(to_json(summary) + "\n")
+    return summary
 
 
 def strongest(graph: Graph, at_most: int = 10) -> list[dict[str, Any]]:

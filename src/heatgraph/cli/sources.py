@@ -15,7 +15,6 @@ from heatgraph.cli.options import ForceFlag, ModelFile, TableOptions, with_share
 from heatgraph.cli.result_folder import (
     GRAPH,
     draw,
-    listed,
     model_path,
     parents_made,
     result_folder,
@@ -76,21 +75,20 @@ def sources(
                 f"{kind_of(output)}, got {output}"
             )
         model = heat_model(model_file)
-        table = signals_for(model, signals, options)
-        out.note("; ".join(table.notes) + ".")
+        table, X = signals_for(model, signals, options, out)
         if output is not None and output.suffix.lower() == ".csv":
             if output.exists() and not force:
                 raise FileExistsError(f"{output} is there already; --force replaces it")
-            found = code(model, table, at_once)
+            found = code(model, X, at_once)
             with parents_made(output):
                 write_sources(output, source_rows(model, found.sources, found.scales, table))
             summary = summary_of(model, found, table, top, at_once) | {"files": [str(output)]}
         elif output is not None:
             with result_folder(output, force) as folder:
-                found = code(model, table, at_once)
+                found = code(model, X, at_once)
                 summary = write_result(folder, output, model, found, table, top, at_once, out)
         else:
-            found = code(model, table, at_once)
+            found = code(model, X, at_once)
             summary = summary_of(model, found, table, top, at_once) | {"files": []}
         out.show(summary, human(summary, output))
 
@@ -106,21 +104,24 @@ def heat_model(path: Path) -> HeatModel:
     return model
 
 
-def signals_for(model: Any, path: Path, options: TableOptions) -> SignalTable:
-    """Signals from a file, their columns in the order of the model's nodes."""
+def signals_for(
+    model: Any, path: Path, options: TableOptions, out: Output
+) -> tuple[SignalTable, Any]:
+    """Signals from a file, with a column for every node, and as the model takes them."""
     names = model.graph_.names
     nodes = None if names is None else tuple(map(str, names))
-    return match_nodes(path, read_signals(path, replace(options, nodes=nodes)), model)
+    table = match_nodes(path, read_signals(path, replace(options, nodes=nodes)), model)
+    out.note("; ".join(table.notes) + ".")
+    return table, table.frame if hasattr(model, "feature_names_in_") else table.values
 
 
-def code(model: HeatModel, table: SignalTable, at_once: bool) -> SourceCodes:
+def code(model: HeatModel, X: Any, at_once: bool) -> SourceCodes:
     """The sources, with their gaps; of a Gaussian model the means given the signals."""
-    frame = table.frame if hasattr(model, "feature_names_in_") else table.values
     if at_once:
-        return located(model, frame)
+        return located(model, X)
     if isinstance(model, LearnHeat):
-        return model.code(frame)
-    means = model.transform(frame).reshape(len(table.values), model.scales_.size, -1)
+        return model.code(X)
+    means = model.transform(X).reshape(len(X), model.scales_.size, -1)
     return SourceCodes(means, np.zeros(len(means)), scales=model.scales_.tolist())
 
 
@@ -192,11 +193,7 @@ def write_result(
         ).set_title(f"signal {table.label(loudest)}"),
         out,
     )
-    summary = summary_of(model, found, table, top, at_once)
-    summary["warnings"] = out.warnings
-    summary["files"] = [*listed(folder, shown), str(shown / "summary.json")]
-    write_summary(folder, summary)
-    return summary
+    return write_summary(folder, shown, summary_of(model, found, table, top, at_once), out)
 
 
 def summary_of(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
@@ -14,7 +13,7 @@ import pandas as pd
 
 from heatgraph.arrays import Array
 from heatgraph.estimators.hidden import CHANCE, percent
-from heatgraph.files import write_atomically
+from heatgraph.files import to_json, write_atomically
 from heatgraph.graph import Graph
 
 if TYPE_CHECKING:
@@ -189,19 +188,15 @@ class Comparison:
         -------
         str
         """
-        rows = [
-            {k: (None if v != v else v) for k, v in asdict(result).items()}
-            for result in self.results
-        ]
         whole = {
             "n_signals": self.n_signals,
             "n_nodes": self.n_nodes,
             "best": None if self.best is None else self.best.name,
             "verdict": self.verdict,
             "interrupted": self.interrupted,
-            "methods": rows,
+            "methods": list(map(asdict, self.results)),
         }
-        return json.dumps(whole, indent=2, ensure_ascii=False, allow_nan=False)
+        return to_json(whole)
 
     def plot(self, coordinates: Any = None) -> Figure:
         """Draw the graphs side by side, all with the same positions; the known one first.

@@ -213,23 +213,18 @@ def plot_stretches(
     every = stretches.loc[stretches.groupby(["beta", "stretch"])["missed"].idxmin()]
     value, title = judged_by(stretches)
     along = "scales, over those that were learned"
-    if value != "missed":
-        for k, (spread, best) in enumerate(every.groupby("beta")):
-            _errors_along(ax, k, best, "stretch", f"beta {spread:.2g}", value, bars=False)
-        if scale is not None and beta is not None:
-            _ring(ax, every, chosen_stretch(every, scale, beta), "stretch", value)
-        return _labelled(ax, along, title)
-    # A dictionary that is far off can miss many times what there is.
-    top = max(MOST_MISSED, MOST_MISSED * float(every["missed"].min()))
+    bars, top = value == "missed", np.inf
+    if bars:  # a dictionary that is far off can miss many times what there is
+        top = max(MOST_MISSED, MOST_MISSED * float(every["missed"].min()))
     beyond = every["missed"] > top
     shown = every.assign(
         missed=every["missed"].clip(upper=top), standard_error=every["standard_error"].mask(beyond)
     )
     for k, (spread, best) in enumerate(shown.groupby("beta")):
-        _errors_along(ax, k, best, "stretch", f"beta {spread:.2g}")
+        _errors_along(ax, k, best, "stretch", f"beta {spread:.2g}", value, bars=bars)
     _mark_beyond(ax, every[beyond], "stretch", top)
     if scale is not None and beta is not None:
-        _ring(ax, shown, chosen_stretch(every, scale, beta), "stretch")
+        _ring(ax, shown, chosen_stretch(every, scale, beta), "stretch", value)
     ax.set_ylim(top=top if beyond.any() else min(ax.get_ylim()[1], top))
     return _labelled(ax, along, title, above=bool(beyond.any()))
 

@@ -39,13 +39,8 @@ def lead(model: Any, content: Content) -> str:
     n_signals = int(getattr(model, "n_signals_", 0 if sources is None else len(sources)))
     if n_signals:
         text += f" from {_count(n_signals, 'signal')}"
-    return f"{text}. {_prediction(model)}".strip()
-
-
-def _prediction(model: Any) -> str:
-    """How much the model predicts of held-out signals, beside what needs no graph."""
     known = Predicted.of(model)
-    return "" if known is None else f"It {known}."
+    return f"{text}." if known is None else f"{text}. It {known}."
 
 
 def story(content: Content) -> str:
