@@ -2,15 +2,15 @@
 Learn a graph from heat
 =======================
 
-Heat is released at a few towns, spreads over roads that nobody told us of, and is measured. From
-many such days the roads come back.
+Heat is released at a few towns, spreads along roads that we do not know, and is measured. From
+many such days we learn the roads.
 """
 
 # %%
 # Signals to learn from
 # ---------------------
 # A graph of twelve towns, and eighty days on which two towns each were heated. In real life these
-# are the table that you have: a row a day, a column a town.
+# they are the table that you have: one row per day, one column per town.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -32,8 +32,8 @@ X.iloc[:4, :8].round(3)
 # %%
 # Learn
 # -----
-# ``LearnHeat()`` takes no numbers: it chooses the two penalties by predicting hidden values. Here
-# they are given, to be quick.
+# ``LearnHeat()`` needs no parameters: it chooses the two penalties by the likelihood of signals that
+# are held out. Here they are given, to be quick.
 
 model = LearnHeat(alpha=0.03, beta=0.003).fit(X)
 print(model.graph_.to_pandas().head())
@@ -54,7 +54,7 @@ plot_graph(model.graph_, places, ax=axes[1]).set_title("learned")
 plot_laplacians([truth.scaled(12), model.graph_], ["true", "learned"])
 
 # %%
-# The weights part into edges and noise, and the cut lies between.
+# The weights fall into two groups, edges and noise; the cut lies between them.
 
 plot_weights(model.weights_, cut=model.cut_)
 print(f"F-measure {edge_scores(truth, model.graph_).f_measure:.2f}")

@@ -1,9 +1,9 @@
 """
-Choose with nothing to compare with
-===================================
+Choose parameters without a known graph
+=======================================
 
-Which penalties are right is decided by the signals: some of their values are hidden, and what
-predicts them best is kept.
+The signals decide which penalties are right: some signals are held out, and the penalties that make
+them most likely are kept.
 """
 
 from heatgraph import LearnHeat
@@ -14,13 +14,12 @@ X, _ = make_heat_signals(make_graph("ring", 8, 0), (2.0,), 40, 2, noise_std=0.01
 model = LearnHeat(n_scales=1).fit(X)
 
 # %%
-# Everything that was tried is a table.
+# All values that were tried are in a table.
 
-model.selection_[["alpha", "beta", "missed", "standard_error", "n_edges"]].head()
+model.selection_[["alpha", "beta", "log_likelihood", "missed", "n_edges"]].head()
 
 # %%
-# The ring marks the choice: the sparsest within one standard error of the best. The dotted line at
-# 1 is what predicting zero would miss.
+# The ring marks the choice: the largest penalty within one standard error of the best.
 
 plot_selection(model.selection_, alpha=model.alpha_, beta=model.beta_)
 

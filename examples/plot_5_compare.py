@@ -2,8 +2,8 @@
 Compare the methods
 ===================
 
-The same signals, taken to be diffused heat, smooth, or filtered noise. The truth is used only to
-score.
+Three methods on the same signals: one assumes diffused heat, one smooth signals, one filtered noise.
+The true graph is used only for the score.
 """
 
 from heatgraph import LearnHeat, SmoothGraph, SpectralTemplates

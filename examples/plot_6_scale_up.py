@@ -2,8 +2,8 @@
 Fewer pairs for larger graphs
 =============================
 
-Time goes with the number of pairs that may be edges. Where most are impossible (stations far
-apart, say), say so with ``candidates``, or let every node have its nearest signals as candidates.
+The time of a fit grows with the number of pairs that may be edges. If most are impossible, such as
+stations far apart, pass the others as ``candidates``; or pass a number of nearest nodes.
 """
 
 import time

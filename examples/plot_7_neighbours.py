@@ -1,9 +1,9 @@
 """
-Go on in another library
-========================
+Use the graph in another library
+================================
 
-A learned graph goes to NetworkX, pandas and PyGSP as it is, and ``HeatCovariance`` takes its place
-among the covariance estimators of nilearn.  Signals may come from xarray.
+A learned graph can be converted to NetworkX, pandas and PyGSP, and ``HeatCovariance`` is a covariance
+estimator for nilearn.  Signals may come from xarray.
 """
 
 # %%
@@ -24,7 +24,7 @@ model = heatgraph.learn(temperature, model="gaussian")
 print(model.graph_.to_pandas().head())
 
 # %%
-# In NetworkX the nodes have their names, and the edges their weight and confidence.
+# In NetworkX the nodes keep their names, and the edges their weight and confidence.
 network = model.graph_.to_networkx()
 centrality = nx.betweenness_centrality(network, weight=None)
 print("most paths go through", max(centrality, key=centrality.get))

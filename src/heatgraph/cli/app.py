@@ -19,11 +19,11 @@ from heatgraph.cli import INTERRUPTED
 COMMANDS = {
     "learn": "Learn the graph on which signals diffused.",
     "sources": "Find the sources of signals on a learned graph.",
-    "impute": "Fill the missing values of signals by what a learned model expects of them.",
-    "compare": "Compare methods by what they predict of signals that they have not seen.",
-    "report": "Write a page that shows a model: one file, which needs no network to open.",
-    "reproduce": "Compute tables and figures of the paper anew, and put them beside the paper's.",
-    "demo": "Learn a graph of twenty towns from heat that was made to diffuse on it.",
+    "impute": "Fill in the missing values of signals by a learned model.",
+    "compare": "Compare methods by how well they predict signals that they have not seen.",
+    "report": "Write a page that shows a model: one file that needs no network.",
+    "reproduce": "Compute tables and figures of the paper again, and compare them with the paper's.",
+    "demo": "Learn a graph of twenty towns from simulated signals.",
 }
 STYLE: dict[str, Any] = {
     "add_completion": False,

@@ -59,7 +59,7 @@ def compare(
     force: ForceFlag = False,
     out: Output,
 ) -> None:
-    """Compare methods by what they predict of signals that they have not seen.
+    """Compare methods by how well they predict signals that they have not seen.
 
     Writes comparison.csv, comparison.json, graphs.png, graphs.csv, the edges of every method, and
     report.html, a page that shows them.

@@ -67,7 +67,7 @@ def demo(
     force: ForceFlag = False,
     out: Output,
 ) -> None:
-    """Learn a graph of twenty towns from heat that was made to diffuse on it."""
+    """Learn a graph of twenty towns from simulated signals."""
     with out.errors_told():
         with result_folder(output, force) as folder:
             example = make_example()
@@ -175,7 +175,7 @@ def comparison(summary: dict[str, Any]) -> list[str]:
 def tour(output: Path) -> Sequence[Any]:
     """Where to look, and what to try next."""
     page = output / REPORT
-    first = [(REPORT, "all of it, to look at and to play with in a browser")]
+    first = [(REPORT, "everything, to explore in a browser")]
     rows = [
         *(first if page.exists() else []),
         ("graph.png", "the learned graph"),

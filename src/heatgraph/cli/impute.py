@@ -43,7 +43,7 @@ def impute(
     force: ForceFlag = False,
     out: Output,
 ) -> None:
-    """Fill the missing values of signals by what a learned model expects of them.
+    """Fill in the missing values of signals by a learned model.
 
     A sparse model fills in what the sources of the observed values diffuse into; every other one
     fills in the mean, given what was observed of the same signal.  Observed values are kept, and

@@ -40,7 +40,7 @@ def report(
     force: ForceFlag = False,
     out: Output,
 ) -> None:
-    """Write a page that shows a model: one file, which needs no network to open.
+    """Write a page that shows a model: one file that needs no network.
 
     With SIGNALS it shows them on the graph, their sources and how well the model fits them.
     """

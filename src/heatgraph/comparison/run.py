@@ -40,7 +40,7 @@ def compare(
     groups: Any = None,
     lag: Any = 0,
 ) -> Comparison:
-    """Compare methods by what they predict of signals that they have not seen.
+    """Compare methods by how well they predict signals that they have not seen.
 
     Signals are held out in contiguous blocks.  A fifth of the entries of each is hidden, the same
     ones from every method, and filled in from the others; what counts is the share of the hidden
