@@ -32,8 +32,8 @@ X.iloc[:4, :8].round(3)
 # %%
 # Learn
 # -----
-# ``LearnHeat()`` needs no parameters: it chooses the two penalties by the likelihood of signals that
-# are held out. Here they are given, to be quick.
+# ``LearnHeat()`` needs no parameters: it chooses the two penalties by the likelihood of held-out
+# signals. Here they are given, to be quick.
 
 model = LearnHeat(alpha=0.03, beta=0.003).fit(X)
 print(model.graph_.to_pandas().head())

@@ -2,8 +2,8 @@
 Find where the heat came from
 =============================
 
-A learned graph is a dictionary of heat patterns, on which the sources of a new signal are found. The
-duality gap says how exactly.
+A learned graph is a dictionary of heat patterns, on which the sources of a new signal are found.
+The duality gap says how exactly.
 """
 
 import numpy as np

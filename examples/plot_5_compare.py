@@ -2,8 +2,8 @@
 Compare the methods
 ===================
 
-Three methods on the same signals: one assumes diffused heat, one smooth signals, one filtered noise.
-The true graph is used only for the score.
+Three methods on the same signals: one assumes diffused heat, one smooth signals, one filtered
+noise. The true graph is used only for the score.
 """
 
 from heatgraph import LearnHeat, SmoothGraph, SpectralTemplates

@@ -2,8 +2,8 @@
 Use the graph in another library
 ================================
 
-A learned graph can be converted to NetworkX, pandas and PyGSP, and ``HeatCovariance`` is a covariance
-estimator for nilearn.  Signals may come from xarray.
+A learned graph can be converted to NetworkX, pandas and PyGSP, and ``HeatCovariance`` is a
+covariance estimator for nilearn.  Signals may come from xarray.
 """
 
 # %%

@@ -77,7 +77,7 @@ def read_arrays(
     version: int,
     expected: Callable[[dict[str, Any]], Fields],
 ) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """Read what :func:`write_arrays` wrote, and trust nothing.
+    """Read what :func:`write_arrays` wrote, and check all of it.
 
     The members, their dtypes and the sizes they declare are compared with the file before any
     array is made, so a file can neither run code nor ask for more memory than it takes on the

@@ -91,7 +91,7 @@ def log_degree_step(
         status = Status.CONVERGED
     else:
         status = Status.MAX_ITER if values.size > max_iter else Status.STALLED
-    # A point short of convergence may leave a node bare: its value is infinite, and said so.
+    # Before convergence a node may have no edge: the value is then infinite.
     with np.errstate(divide="ignore"):
         objective = float(2.0 * z @ w - a * np.log(degrees).sum() + b * w @ w)
     return LogDegreeSolution(
@@ -204,7 +204,7 @@ def _theta(rows: Array, k: int) -> float:
     head = rows[:, :k].sum(axis=1)
     upper = k * rows[:, k - 1] ** 2 - head * rows[:, k - 1]
     lower = k * rows[:, k] ** 2 - head * rows[:, k]
-    # A node whose k nearest are equally far allows any theta above: only the other bound speaks.
+    # A node whose k nearest are equally far allows any theta above: only the other bound holds.
     bounds = [1.0 / np.sqrt(bound[bound > 0.0]).mean() for bound in (lower, upper)
               if (bound > 0.0).any()]  # fmt: skip
     if not bounds:

@@ -139,8 +139,7 @@ def pair_newton(
     values = [point.value]
     best, still, blurred = np.inf, 0, False
     for _ in range(max_iter):
-        # Where the value no longer moves and the gradient no longer falls, rounding is all there
-        # is.
+        # Where neither the value nor the gradient falls any more, only rounding is left.
         still = still + 1 if point.residual > 0.5 * best and blurred else 0
         best = min(best, point.residual)
         if point.residual <= tol or still == PATIENCE:

@@ -22,7 +22,7 @@ COMMANDS = {
     "impute": "Fill in the missing values of signals by a learned model.",
     "compare": "Compare methods by how well they predict signals that they have not seen.",
     "report": "Write a page that shows a model: one file that needs no network.",
-    "reproduce": "Compute tables and figures of the paper again, and compare them with the paper's.",
+    "reproduce": "Compute tables and figures of the paper and compare them with the paper's.",
     "demo": "Learn a graph of twenty towns from simulated signals.",
 }
 STYLE: dict[str, Any] = {

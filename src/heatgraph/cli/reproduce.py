@@ -96,7 +96,7 @@ def reproduce(
     force: ForceFlag = False,
     out: Output,
 ) -> None:
-    """Compute tables and figures of the paper again, and compare them with the paper's.
+    """Compute tables and figures of the paper and compare them with the paper's.
 
     After an interruption, the same command continues where it stopped.
     """

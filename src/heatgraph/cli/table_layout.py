@@ -110,7 +110,7 @@ COORDINATES = (
     (("easting",), ("northing",)),
 )
 FEW_ROWS = 3  # with fewer rows than this, numbers that increase are no sign of anything
-TICKS = 5  # steps of one size that are no chance
+TICKS = 5  # so many equal steps are not chance
 EVEN = 1e-6  # of a step, relatively: what rounding of times in a file may leave
 
 

@@ -181,7 +181,7 @@ def _units(name: str, X: Any, block: int) -> list[Array]:
 
 def _fitted(model: Any, units: list[Array], which: Ints) -> Any:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a permutation that finds no edge is no news
+        warnings.simplefilter("ignore")  # a permutation may find no edge
         return clone(model).fit(np.concatenate([units[k] for k in which]))
 
 

@@ -28,7 +28,7 @@ EDGE_COLUMNS = ("method", "source", "target", "weight")
 
 @dataclass(frozen=True)
 class MethodResult:
-    """What one method did; NaN where it has no such number.
+    """The result of one method; NaN where it has no such number.
 
     Attributes
     ----------
@@ -96,7 +96,7 @@ class MethodResult:
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """Several methods on the same signals.
+    """How well several methods did on the same signals.
 
     Attributes
     ----------

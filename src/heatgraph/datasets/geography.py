@@ -61,7 +61,7 @@ def neighbour_graph(
     bandwidth_km: float | None = None,
     names: Iterable[Hashable] | None = None,
 ) -> Graph:
-    """Join each place to its nearest on the sphere, the nearer the heavier.
+    """Join each place to its nearest on the sphere; the nearer, the larger the weight.
 
     Parameters
     ----------

@@ -28,7 +28,7 @@ FOLDER = "uber/taxi_zones/taxi_zones.shp"
 PARTS = (".shp", ".shx", ".dbf", ".prj")
 BOROUGHS = ("MN", "BK", "QN", "BX", "SI", "AP")
 PLANE, SPHERE = 2263, 4326  # state plane in feet, and degrees
-TOUCH_FEET = 250.0  # a creek apart is still beside each other
+TOUCH_FEET = 250.0  # zones separated by a creek count as neighbours
 SIMPLE_FEET = 60.0  # detail that no map of a city shows
 
 

@@ -162,7 +162,7 @@ def _check_folder(target: Path, path: str | os.PathLike[str], replace: bool) -> 
     if not target.is_dir():
         raise NotADirectoryError(f"cannot make the folder {shown}: a file has that name")
     if os.path.ismount(target) or Path.cwd().is_relative_to(target):
-        # A rename would fail on the first, and pull the ground from under a shell in the second.
+        # A rename would fail on the first; in the second, a shell would lose its working directory.
         raise OSError(f"cannot replace {shown} as a whole; name a folder inside it")
     if any(target.iterdir()) and not replace:
         raise FileExistsError(f"the folder {shown} is there already and not empty")

@@ -60,16 +60,14 @@ class GaussianModelMixin(
     def edge_statistics(self, pairs: str = "graph") -> pd.DataFrame:
         """Weights with standard errors, and p-values for the absence of each edge.
 
-        The weights are not those of ``graph_``, which were fitted with a penalty, together with
-        light pairs that the cut left out: that biases them, and a standard error says nothing of
-        a bias.  They are fitted anew on the edges of ``graph_``, without
-        penalty and without shrinkage, together with pairs whose absence the signals refute (a
-        p-value of at most 0.05 after Holm's correction): an edge that is left out biases the
-        weights around it.  Edges
-        that are fitted get Wald's test; other pairs get the score test of adding them.  Both are
-        one-sided, as a weight cannot be negative: a weight that is really 0 has a p-value below
-        0.05 in 5% of the cases.  Where each signal resembles the one before, they count as
-        ``n_effective_`` independent ones, with one autocorrelation for all nodes.
+        The weights are fitted again on the edges of ``graph_``, without penalty and shrinkage,
+        because these bias the weights of ``graph_``, and a standard error does not include a
+        bias.  Pairs that a test finds to be edges (a p-value of at most 0.05 after Holm's
+        correction) are fitted too, because an edge that is left out biases the weights around
+        it.  Edges that are fitted get Wald's test; other pairs get the score test of adding them.
+        Both are one-sided, as a weight cannot be negative: a weight that is really 0 has a p-value
+        below 0.05 in 5% of the cases.  If each signal resembles the one before, the signals count
+        as ``n_effective_`` independent ones, with one autocorrelation for all nodes.
 
         Parameters
         ----------

@@ -259,7 +259,7 @@ class HeldOut:
 
 
 CHANCE = 2.0  # standard errors: chance makes a larger difference in one of twenty cases
-EXACT = 1e-3  # of a signal's mean hidden variance: smaller errors are as good as none
+EXACT = 1e-3  # of a signal's mean hidden variance: smaller errors do not count
 ESTIMATOR_OF = {"sparse": "LearnHeat", "gaussian": "HeatCovariance"}
 
 

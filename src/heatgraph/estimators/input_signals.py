@@ -106,8 +106,8 @@ def take_in(estimator: Any, X: Any) -> Iterator[Intake]:
 
 MISSING = ("auto", "expected", "observed")
 FEWEST = 3  # signals, and nodes, that a covariance is learned from
-# Of the variance of an entry, the share that may be unknown once the others are seen.  A mean that
-# is less certain than that tells the fit of heat that was not there.
+# Of the variance of an entry, the share that may be unknown once the others are seen.  A less
+# certain mean would add heat that was not there.
 MOST_UNKNOWN = 1.0 / 3.0
 
 
@@ -129,7 +129,7 @@ def filled_signals(estimator: Any, X: Any) -> Array | None:
         return None
     model = HeatCovariance(kernel=estimator.kernel)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of a graph that nobody sees
+        warnings.simplefilter("ignore")  # the graph of this fit is not used
         means, std = model.fit(part).impute(part, return_std=True)
     if model.status_ is Status.INTERRUPTED:
         raise KeyboardInterrupt

@@ -53,7 +53,7 @@ from heatgraph.solvers.result import Monitor, Status
 from heatgraph.solvers.signal_model import level_of
 from heatgraph.solvers.threads import bounded_blas
 
-LONG = 10.0  # seconds that a fit may take without a word on it
+LONG = 10.0  # seconds: a fit that takes longer is announced with verbose=1
 MERGED = 1e-2  # two scales this near, relatively, are one
 
 

@@ -47,7 +47,7 @@ class GraphSeries:
 
 
 def sliding_graphs(X: Any, window: int, step: int | None = None, **parameters: Any) -> GraphSeries:
-    r"""Learn a graph again and again along a time series, each from recent rows mostly.
+    r"""Learn graphs along a time series, each mostly from recent rows.
 
     The first graph is learned from the first ``window`` rows by :class:`HeatCovariance`.  Then,
     ``step`` rows at a time, earlier rows lose weight, by :math:`1 - \mathrm{step}/\mathrm{window}`,

@@ -78,7 +78,7 @@ class TimeSeries:
 
 
 def time_series(X: Any, lag: int | Iterable[int] = 0) -> TimeSeries:
-    """Make signals of time series, in epochs or not, with the past beside the present.
+    """Make signals of time series, in epochs or not, with earlier values as further columns.
 
     Parameters
     ----------

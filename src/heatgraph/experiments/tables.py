@@ -66,7 +66,7 @@ ROWS = (
     Row("smooth", "smooth", True, "smooth"),
     Row("SmoothGraph()", "smooth", False, "smooth"),
 )
-# The other readings are told in F alone, by fewer rows; the paper's own words by the most.
+# The other readings are reported by F alone and with fewer rows; the paper's literal one with most.
 SPOKEN = (
     replace(ROWS[0], leader=OURS),
     *(row for row in ROWS if row.label in (OURS, "LearnHeat()", "smooth")),

@@ -231,7 +231,7 @@ class Graph(GraphValue):
         return cls(**convert.from_pandas(frame, n_nodes, names, directed))
 
     def to_pygsp(self) -> pygsp.graphs.Graph:
-        """The graph for PyGSP, with its coordinates; PyGSP knows no names.
+        """The graph for PyGSP, with its coordinates and without names, which PyGSP has not.
 
         Returns
         -------
@@ -270,7 +270,7 @@ class Graph(GraphValue):
         return cls(**convert.from_pygsp(graph, names))
 
     def to_torch_geometric(self) -> torch_geometric.data.Data:
-        """The graph for PyTorch Geometric, which knows no names.
+        """The graph for PyTorch Geometric, without names, which it has not.
 
         Returns
         -------

@@ -370,7 +370,7 @@ def _ring(
 
 
 def plot_weights(graph: Graph, cut: float | None = None, ax: Axes | None = None) -> Axes:
-    """Draw the histogram of the weights, and where a cut would part them.
+    """Draw the histogram of the weights, and where they are cut.
 
     Parameters
     ----------

@@ -46,7 +46,7 @@ def plot_graph(
     values: ArrayLike | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw a graph: heavy edges wide and dark, nodes coloured by a value each.
+    """Draw a graph: heavy edges wide and dark, nodes coloured by their values.
 
     The edges of a directed graph are arrows, bent so that both directions of a pair are seen.
 

@@ -37,7 +37,7 @@ def plot_map(
     node_size: float | None = None,
     heaviest: float | None = None,
 ) -> Axes:
-    """Draw a graph on a map: edges wide and dark by weight, nodes coloured by a value each.
+    """Draw a graph on a map: heavy edges wide and dark, nodes coloured by their values.
 
     Parameters
     ----------

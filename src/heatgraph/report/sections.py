@@ -20,7 +20,7 @@ from heatgraph.report.shown_signals import p_value
 from heatgraph.solvers.result import Status
 
 COLLAPSED = 1e-2  # a scale below this moves no heat
-POOR = 0.5  # a fit that explains less than this of the signals is worth a word
+POOR = 0.5  # a fit that explains less of the signals than this is mentioned
 # What a fit may have chosen.
 RESULTS = ("alpha_", "beta_", "shrinkage_", "penalty_", "eps_", "noise_variance_", "cut_")
 

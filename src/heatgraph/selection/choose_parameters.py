@@ -542,7 +542,7 @@ def fit_part(
             count_first=False,
         )
         if fit.status is Status.INTERRUPTED:
-            # The solver keeps the best of a fit that is stopped; half a search tells nothing.
+            # The solver keeps the best of a fit that is stopped, but half a search is of no use.
             raise KeyboardInterrupt
         energy = np.square(codes_of(fit)).reshape(-1, tau.size, len(part.training.X)).sum((0, 2))
         shares = energy / energy.sum() if energy.any() else np.full(tau.size, 1.0 / tau.size)

@@ -20,9 +20,9 @@ from heatgraph.arrays import Array, Ints
 N_FOLDS = 3  # where the caller names no number
 LEVEL = 0.01  # of the test that consecutive rows are not correlated
 CONFIDENCE = 0.95  # that correlated errors are below their bounds
-FORGOTTEN = 0.1  # autocorrelation below which two rows count as strangers
+FORGOTTEN = 0.1  # autocorrelation below which two rows count as independent
 WIDEST_GAP = 0.1  # of the rows: the gap on either side of a block is no wider
-FEWEST_ROWS = 12  # with fewer, an autocorrelation tells nothing
+FEWEST_ROWS = 12  # with fewer, the autocorrelation is not estimated
 
 
 @dataclass(frozen=True, eq=False)

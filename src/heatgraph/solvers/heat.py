@@ -106,7 +106,7 @@ def solve_heat(
     state, status = run_stage(rounds, start, monitor, keeper)
     w, tau = problem.split(state.point.x)
     history = np.array(state.history)
-    # Stopped here, the fit has to do with what the last tangent was worth, a little above.
+    # If stopped here, the fit reports the value of the last tangent, which is a little higher.
     value = attempt(partial(engine.value, w, tau, state.point.at.aux))
     if value is None:
         status = Status.INTERRUPTED
@@ -309,7 +309,7 @@ class _Rounds:
         """A new tangent, or a step of the graph on the one that there is."""
         if state.is_new:
             return self._touch(state)
-        # A tangent need be followed no further than where the next is better.
+        # Beyond half of the tolerance, a new tangent brings more than further steps on this one.
         method = self.problem.method(0.5 * self.tol, self.max_iter, state.slopes)
         point = method.step(state.point)
         if point is None and state.n_steps == 0:

@@ -30,13 +30,14 @@ MEMORY_SIZE = 100_000  # coordinates of all pairs: more would cost more than the
 ARMIJO = 1e-4  # share of the fall that the slope promises: the usual one, any small number does
 MODEL_STEPS = (8, 40)  # fewest and most, by how many coordinates are free
 MODEL_WORK = 400_000  # coordinates visited by one minimisation of the model
-# The model need not be solved better than it is true: to the root of the residual, within these.
+# The model need not be solved more exactly than it is accurate: to the root of the residual,
+# within these.
 MODEL_TOL = (0.05, 0.3)
 NOISE = 1e-12  # relative; below this the objective cannot tell two points apart
 SHORTEST = 1e-10  # share of the step at which backtracking gives up: below rounding of most weights
 SHRINK = (0.1, 0.5)  # least and largest factor of one backtrack: away from both ends
 TINY = 1e-300  # in place of a gradient without spread, so that nothing is divided by zero
-FLAT = 1e-10  # a pair that bends less than this, relatively, tells nothing
+FLAT = 1e-10  # a pair with less curvature than this, relatively, is not stored
 
 
 @dataclass(frozen=True, eq=False)
