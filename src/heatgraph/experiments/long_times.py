@@ -118,7 +118,7 @@ def _figure(taus: Sequence[float], values: Array) -> Figure:
     ax.set_xscale("log", base=2)
     ax.set_xticks(taus, [f"{tau:g}" for tau in taus])
     ax.minorticks_off()
-    ax.set(xlabel="diffusion time of the signals", ylim=(0.0, 1.02))
+    ax.set(xlabel="diffusion time of the signals", ylabel="F, or correlation", ylim=(0.0, 1.02))
     plain(ax)
     figure.legend(ncols=2, **BELOW)
     return figure
