@@ -27,6 +27,7 @@ from heatgraph.estimators.fitted_graph import (
     warn_of_status,
 )
 from heatgraph.estimators.hidden import PrecisionMixin, node_means
+from heatgraph.estimators.parameters import n_threads
 from heatgraph.estimators.progress import watch_fit
 from heatgraph.estimators.time_series import with_epochs
 from heatgraph.estimators.validation import (
@@ -43,6 +44,7 @@ from heatgraph.estimators.validation import (
 from heatgraph.graph import CandidateEdges
 from heatgraph.models.moments import Moments, expected_moments
 from heatgraph.solvers.result import Monitor, Status
+from heatgraph.solvers.threads import bounded_blas
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,7 +118,9 @@ class GraphMethod(ReportMixin, BaseEstimator):
             The estimator, fitted.
         """
         given = self._read(X)
-        with watch_fit(self.verbose if self._shows_progress else 0, monitor) as watch:
+        watched = watch_fit(self.verbose if self._shows_progress else 0, monitor)
+        threads = bounded_blas(given.candidates.n_nodes, n_threads(-1))
+        with watched as watch, threads:
             learned = self._learn(given, watch.step)
         w = learned.w
         if w.any():

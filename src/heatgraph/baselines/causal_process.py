@@ -22,12 +22,14 @@ from heatgraph.baselines.causal_solver import (
 )
 from heatgraph.estimators.fitted_graph import CUT, ReportMixin, warn_of_status
 from heatgraph.estimators.hidden import node_means
+from heatgraph.estimators.parameters import n_threads
 from heatgraph.estimators.progress import watch_fit
 from heatgraph.estimators.time_series import with_epochs
 from heatgraph.estimators.validation import check_complete, check_number, node_names, unit_of
 from heatgraph.graph import Graph
 from heatgraph.selection.masked_prediction import sparsest_within_error
 from heatgraph.solvers.result import Monitor, Status
+from heatgraph.solvers.threads import bounded_blas
 
 # Shares of the smallest penalty without an edge that "auto" tries, the sparsest first.
 SHARES = (0.5, 0.3, 0.2, 0.1, 0.05, 0.02, 0.01, 0.003)
@@ -175,7 +177,10 @@ class CausalGraphProcess(ReportMixin, BaseEstimator):
         around = ((series - means) / unit).reshape(n_epochs, -1, series.shape[1])
         if not around.any():
             raise ValueError("X holds no signal: every column is constant.")
-        with watch_fit(self.verbose, monitor) as watch:
+        with (
+            watch_fit(self.verbose, monitor) as watch,
+            bounded_blas(series.shape[1], n_threads(-1)),
+        ):
             share = settings.share
             if share is None:
                 share = _best_share(settings, around)

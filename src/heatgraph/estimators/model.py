@@ -26,6 +26,7 @@ from heatgraph.models.penalties import PENALTIES
 from heatgraph.models.sparse_heat import SparseDictionary
 from heatgraph.solvers.engine import code_signals
 from heatgraph.solvers.lasso import Coding, LargeLasso
+from heatgraph.solvers.threads import bounded_blas
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,15 +155,16 @@ class DenseModel:
 
         ``start`` are sources to go on from in place of none at all.
         """
-        return code_signals(
-            self._dictionary,
-            signals,
-            alpha,
-            PENALTIES[self.penalty],
-            start=start,
-            n_threads=self.n_threads,
-            positive=self.positive,
-        )
+        with bounded_blas(len(self.laplacian), self.n_threads):
+            return code_signals(
+                self._dictionary,
+                signals,
+                alpha,
+                PENALTIES[self.penalty],
+                start=start,
+                n_threads=self.n_threads,
+                positive=self.positive,
+            )
 
     def predict(self, signals: Signals, alpha: float) -> Array:
         """What the sources of signals diffuse into, (N, M)."""

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.spatial.distance import pdist, squareform
 
 from heatgraph.arrays import Array, Ints, Mask
 from heatgraph.graph.graph import Graph
@@ -93,6 +94,8 @@ class CandidateEdges:
 
     def squared_distances(self, rows: NDArray[Any]) -> Array:
         """``||rows_i - rows_j||^2`` (E,) between the ends of the candidates, some at a time."""
+        if self.is_complete:
+            return np.asarray(squareform(pdist(rows, "sqeuclidean"))[self.i, self.j])
         found = np.empty(self.n_edges)
         for first in range(0, found.size, AT_ONCE):
             some = slice(first, first + AT_ONCE)
