@@ -3,28 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TaskID,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
 
 from heatgraph.cli import INTERRUPTED
 from heatgraph.cli.console import ERROR, Output, columns
 from heatgraph.cli.options import ForceFlag, with_shared_options
 from heatgraph.datasets.fetch import HOME_VARIABLE
+from heatgraph.estimators.progress import counting_bar
 from heatgraph.experiments import (
     EXPERIMENTS,
     Experiment,
@@ -33,7 +24,7 @@ from heatgraph.experiments import (
     get_experiment,
     write_outcome,
 )
-from heatgraph.experiments.base import Report, silent
+from heatgraph.experiments.base import silent
 from heatgraph.experiments.writing import REHEARSAL, collect_pages, same_request
 from heatgraph.files import write_atomically
 
@@ -197,7 +188,8 @@ def _run(
 def _run_one(
     experiment: Experiment, output: Path, settings: Settings, out: Output
 ) -> dict[str, Any]:
-    with _progress(experiment.name, out) as report, out.warnings_told():
+    bar = counting_bar(experiment.name) if out.shows_progress else nullcontext(silent)
+    with bar as report, out.warnings_told():
         outcome = experiment.run(replace(settings, report=report))
         files = write_outcome(
             outcome,
@@ -219,26 +211,3 @@ def _human(summary: dict[str, Any], output: Path) -> list[Any]:
     ]
     told = [REHEARSAL] if summary["asked"]["quick"] else []
     return [columns(["experiment", "", "to read"], rows), *told]
-
-
-@contextmanager
-def _progress(name: str, out: Output) -> Iterator[Report]:
-    """A bar with the time left, if someone is there to watch it."""
-    if not out.shows_progress:
-        yield silent
-        return
-    bar = (
-        TextColumn("{task.description:<10}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(compact=True),
-        TextColumn("{task.fields[text]}"),
-    )
-    with Progress(*bar, console=Console(stderr=True), transient=True) as progress:
-        task: TaskID = progress.add_task(name, total=None, text="")
-
-        def report(done: int, total: int, text: str) -> None:
-            progress.update(task, completed=done, total=total, text=text)
-
-        yield report

@@ -5,14 +5,13 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from itertools import count
 from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from sklearn.base import clone
 
 from heatgraph.arrays import Array, Mask
@@ -20,6 +19,7 @@ from heatgraph.comparison.methods import NO_GRAPH, chosen_methods
 from heatgraph.comparison.table import Comparison, MethodResult, share_missed
 from heatgraph.errors import ParameterError
 from heatgraph.estimators.hidden import HeldOut, NodeMeans, hidden_errors
+from heatgraph.estimators.progress import counting_bar
 from heatgraph.estimators.time_series import with_epochs
 from heatgraph.estimators.validation import check_number, check_signals, node_names
 from heatgraph.graph import Graph
@@ -100,7 +100,12 @@ def compare(
     chosen = chosen_methods(methods, truth is not None)
     judged: dict[str, _Judged] = {}
     interrupted = False
-    with _progress(verbose, len(chosen) * task.n_fits) as advance:
+    done, total = count(1), len(chosen) * task.n_fits
+    with counting_bar("comparing") if verbose else nullcontext(lambda *_: None) as report:
+
+        def advance(name: str) -> None:
+            report(next(done), total, name)
+
         for name, estimator in chosen.items():
             try:
                 judged[name] = task.judge(name, estimator, n_jobs, advance)
@@ -258,20 +263,3 @@ def _fit(model: Any, signals: Any, held_out: tuple[Array, Mask, float] | None) -
 def _status(fits: list[_Fit]) -> str:
     fine = ("ok", Status.CONVERGED, Status.CERTIFIED)
     return next((fit.status for fit in fits if fit.status not in fine), "ok")
-
-
-@contextmanager
-def _progress(verbose: int, n_fits: int) -> Iterator[Advance]:
-    """A bar over all fits on standard error, gone when they are done."""
-    if not verbose:
-        yield lambda name: None
-        return
-    columns = (
-        TextColumn("{task.description:<20}"),
-        BarColumn(),
-        TextColumn("{task.completed}/{task.total} fits"),
-        TimeElapsedColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("comparing", total=n_fits)
-        yield lambda name: bar.update(task, advance=1, description=name)

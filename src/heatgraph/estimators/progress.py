@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from rich.console import Console
 from rich.progress import (
     BarColumn,
+    MofNCompleteColumn,
     Progress,
     SpinnerColumn,
     TaskID,
@@ -101,6 +102,22 @@ def progress_bars(tol: float | None = None) -> Iterator[Watch]:
             progress.update(tasks[name], total=of, completed=done, state=state)
 
         yield _watch(show, tol, console)
+
+
+@contextmanager
+def counting_bar(name: str) -> Iterator[Callable[[int, int, str], None]]:
+    """A bar over a number of things: called with how many are done, of how many, and which."""
+    columns = (
+        TextColumn("{task.description:<10}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(compact=True),
+        TextColumn("{task.fields[text]}"),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task(name, total=None, text="")
+        yield lambda done, of, text: progress.update(task, completed=done, total=of, text=text)
 
 
 Show = Callable[[str, int, int, str], None]

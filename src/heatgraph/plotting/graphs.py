@@ -72,7 +72,7 @@ def plot_graph(
     >>> sorted(text.get_text() for text in ax.texts)
     ['a', 'b', 'c']
     """
-    shown = None if values is None else _values(values, graph.n_nodes)
+    shown = None if values is None else one_per_node(values, graph.n_nodes)
     ax = new_axes(6.0, 5.0) if ax is None else ax
     places = places_of(graph, coordinates)
     draw_edges(ax, graph, places)
@@ -132,7 +132,7 @@ def plot_sources(
     ax = new_axes(6.5, 5.0) if ax is None else ax
     places = places_of(graph, coordinates)
     draw_edges(ax, graph, places)
-    draw_nodes(ax, places, _values(signal, graph.n_nodes), label="signal")
+    draw_nodes(ax, places, one_per_node(signal, graph.n_nodes), label="signal")
     labels = list(texts(graph)) if graph.n_nodes <= MAX_NAMES else [""] * graph.n_nodes
     H = np.where(np.abs(H) >= FAINT * np.abs(H).max(initial=0.0), H, 0.0)
     for s, row in enumerate(H):
@@ -227,7 +227,8 @@ def _name_rows(ax: Axes, graph: Graph, *, first: bool) -> None:
     ax.set_yticks(ticks, texts(graph) if first else [], fontsize=small, **LITERAL)
 
 
-def _values(values: ArrayLike, n_nodes: int) -> Array:
+def one_per_node(values: ArrayLike, n_nodes: int) -> Array:
+    """Values of the nodes as an array, or a ValueError."""
     array = np.asarray(values, dtype=np.float64)
     if array.shape != (n_nodes,):
         raise ValueError(f"values must have one number per node, {n_nodes}, got {array.shape}")

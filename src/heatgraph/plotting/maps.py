@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from heatgraph.arrays import Array
 from heatgraph.graph import Graph
 from heatgraph.graph.checks import check_coordinates
+from heatgraph.plotting.graphs import one_per_node
 from heatgraph.plotting.layout import draw_labels
 from heatgraph.plotting.style import INK, MAX_NAMES, POSITIVE, VERMILION, figure_of, new_axes, texts
 
@@ -76,11 +77,7 @@ def plot_map(
     """
     places = _places(graph, coordinates)
     written = _names(graph, names)
-    shown = None if values is None else np.asarray(values, dtype=np.float64)
-    if shown is not None and shown.shape != (graph.n_nodes,):
-        raise ValueError(
-            f"values must have one number per node, {graph.n_nodes}, got {shown.shape}"
-        )
+    shown = None if values is None else one_per_node(values, graph.n_nodes)
     ax = new_axes(6.0, 5.5) if ax is None else ax
     _draw_outlines(ax, outlines)
     _draw_edges(ax, graph, places, heaviest)
