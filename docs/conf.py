@@ -69,6 +69,7 @@ copybutton_prompt_is_regexp = True
 html_theme = "furo"
 html_title = f"heatgraph {release}"
 html_static_path = ["_static"]
+html_css_files = ["pages.css"]
 html_extra_path = ["generated"]
 (HERE / "generated").mkdir(exist_ok=True)  # looked for before anything is written there
 

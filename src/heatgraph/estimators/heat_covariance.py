@@ -89,14 +89,14 @@ class HeatCovariance(GaussianModelMixin, HiddenScoreMixin, ReportMixin, Empirica
     shrinkage : float in [0, 1) or "auto"
         ``rho`` above.
     penalty : float or "auto"
-        ``c`` above: how many standard errors a weight has to be from zero.  0 is the maximum of
-        the likelihood.
+        ``c`` above: how many standard errors a weight has to be above zero.  With 0 the
+        likelihood is maximised.
     fit_intercept : bool
         Whether the level ``u`` of each node is learned; otherwise it is 0.
     candidates : optional
         The pairs that may be edges: None or "all", a number of nearest neighbours, an edge list,
-        a mask, a Graph.  For the sparse engine None is 25, and "all" adds pairs to these until none
-        is left that would become an edge (at most 30,000 nodes).
+        a mask, a Graph.  With the sparse engine, None means 25 nearest neighbours, and "all" adds
+        pairs to these until no other would become an edge (at most 30,000 nodes).
     n_edges : int or str, optional
         Keep this many edges in ``graph_``, or a multiple of the nodes such as "4N"; fewer where
         fewer were learned.
@@ -105,22 +105,23 @@ class HeatCovariance(GaussianModelMixin, HiddenScoreMixin, ReportMixin, Empirica
         :class:`LearnHeat`); "auto" is "typical".  "significance" keeps the edges whose p-value is
         at most 0.05 after Holm's correction for the number of pairs.
     decay : float in (0, 1]
-        What the signals of earlier calls of :meth:`partial_fit` count for at each further call.
+        Factor by which the weight of earlier signals falls at each call of :meth:`partial_fit`.
     checkpoint : str or path-like, optional
-        A file in which the fit leaves what it has done; if it is there already, the fit goes on
-        from it.  A file of other signals or parameters is refused.
+        A file to which the fit writes its state; if it exists, the fit continues from it.  A file
+        of other signals or parameters is refused.
     n_jobs : int, optional
-        Threads for the choice of shrinkage and penalty.  Any number gives the same result.
+        Number of threads for the choice of shrinkage and penalty.  Any number gives the same
+        result.
     max_iter : int
-        Limit on the iterations of one stage of the fit.
+        Largest number of iterations of one stage of the fit.
     tol : float
         Stop when a step promises a fall of the objective of no more than this, per node.
     solver : {"auto", "dense", "sparse"}
-        "dense" works on arrays of all pairs of nodes.  "sparse" learns on candidate edges without
-        them: large graphs.  It chooses the noise by the likelihood of the last fifth of the
-        signals, with ``shrinkage`` 0.001 and a penalty of one standard error, and keeps weights
-        near those of the nearest rows, as far as the signals are few.  "auto" is "sparse" from 400
-        nodes on.
+        "dense" works on arrays of all pairs of nodes.  "sparse", for large graphs, learns on
+        candidate edges without such arrays.  It chooses the noise by the likelihood of the last
+        fifth of the signals, with ``shrinkage`` 0.001 and a penalty of one standard error, and a
+        prior keeps weights near those of a graph of nearest neighbours.  "auto" is "sparse" from
+        400 nodes on.
     random_state : ignored
         There is nothing random in a fit; :meth:`sample` takes a seed of its own.
     verbose : int
@@ -130,15 +131,14 @@ class HeatCovariance(GaussianModelMixin, HiddenScoreMixin, ReportMixin, Empirica
         ``(1 + exp(-tau lam)) / 2``, "tikhonov", ``1 / (1 + tau lam)``, "matern",
         ``(1 + tau lam)^-2``, "steady", ``(1 + tau lam)^(-1/2)``, "wave", ``cos(sqrt(tau lam))``,
         or any object with ``value`` and ``slope`` of ``(lam, tau)`` (see
-        :mod:`heatgraph.kernels.spectral`).  "auto" takes "heat" unless signals held out are
-        likelier, by more than a standard error, with "tikhonov" or "steady": with heat that is
-        released all the time and lost, these predict better.  Scales of different kernels are not
-        to be compared.  The sparse engine takes "auto" for "heat".
-        Waves are told from their covariance as long as ``tau lam`` is below ``(pi / 2)^2``, where
-        the cosine changes its sign.
+        :mod:`heatgraph.kernels.spectral`).  "auto" takes "heat" unless held-out signals are more
+        likely, by more than a standard error, with "tikhonov" or "steady": if heat is released all
+        the time and lost, these predict better.  Scales of different kernels cannot be compared.
+        With the sparse engine "auto" is "heat".  Waves can be learned from a covariance as long
+        as ``tau lam`` is below ``(pi / 2)^2``, where the cosine changes its sign.
     cv : int or splitter, optional
-        How signals are held out where shrinkage and penalty are chosen: the number of folds, 3
-        unless given, contiguous, with a gap where consecutive rows are correlated; or a splitter
+        How signals are held out where shrinkage and penalty are chosen: the number of folds, by
+        default 3, contiguous, with a gap if consecutive rows are correlated; or a splitter
         of scikit-learn.  Signals in memory only.
 
     Attributes
@@ -146,7 +146,7 @@ class HeatCovariance(GaussianModelMixin, HiddenScoreMixin, ReportMixin, Empirica
     covariance_, precision_ : ndarray (n_nodes, n_nodes)
         ``C`` and its inverse; with the sparse engine scipy's LinearOperator.
     solver_ : str
-        The engine that was taken, "dense" or "sparse".
+        The engine that was used, "dense" or "sparse".
     location_ : ndarray (n_nodes,)
         ``u``.
     noise_variance_ : float
@@ -156,7 +156,7 @@ class HeatCovariance(GaussianModelMixin, HiddenScoreMixin, ReportMixin, Empirica
     scales_ : ndarray (n_scales,)
         ``tau``, ascending.
     weights_ : Graph
-        Every edge of the model; ``covariance_`` is made of it.
+        Every edge of the model, as in ``covariance_``.
     laplacian_ : ndarray (n_nodes, n_nodes)
         Of ``weights_``; its trace is ``n_nodes``.
     graph_ : Graph
@@ -171,38 +171,38 @@ class HeatCovariance(GaussianModelMixin, HiddenScoreMixin, ReportMixin, Empirica
     relaxed_ : bool
         Whether the penalty only chose the edges and was then left out.
     selection_ : DataFrame or None
-        What was tried: the held-out log-likelihood per signal, with the covariance in the scale
-        that fits the held-out signals best.
+        All parameters that were tried: the held-out log-likelihood per signal, with the covariance
+        multiplied by the factor that fits the held-out signals best.
     objective_ : ndarray
-        Its history in the last stage of the fit, the start first, of the signals in units of
-        their root mean square.  Without the penalty where ``relaxed_``.  Where entries are
-        missing, of the likelihood of what was observed.
+        Its history in the last stage of the fit, the start first, for the signals in units of
+        their root mean square.  Without the penalty if ``relaxed_``.  If entries are missing,
+        with the likelihood of what was observed.
     status_ : str
         "converged", "max_iter", "stalled" or "interrupted": how the fit of ``weights_`` ended.
         "certified": converged, and no pair outside the candidates would become an edge.
     residual_ : float
         Fall of the objective, per node, that a step scaled by the information of each parameter
-        still promises.  Where entries are missing, of the likelihood of what was observed.
+        still promises.  If entries are missing, with the likelihood of what was observed.
     n_iter_ : int
         Iterations of the last stage of the fit.
     n_signals_ : float
-        How many signals were seen; with ``decay`` what they count for.
+        The number of signals; with ``decay``, the sum of their weights.
     n_effective_ : float
-        What they count for in tests of edges: fewer than ``n_signals_`` where entries are missing
-        (by the share of signals in which a pair of nodes was observed together), and where each
-        signal resembles the one before, as in a time series (by Bartlett's formula).
+        As how many signals they count in tests of edges: fewer than ``n_signals_`` if entries are
+        missing (by the share of signals in which a pair of nodes was observed together), and if
+        each signal resembles the one before, as in a time series (by Bartlett's formula).
     second_moment_ : ndarray (n_nodes, n_nodes)
-        ``S``, all that is kept of the signals.
+        ``S``; the model keeps nothing else of the signals.
     node_means_ : ndarray (n_nodes,)
         The mean of what was observed of each node.
     n_observed_ : ndarray (n_nodes,)
         How many values of each node were observed.
     edge_table_ : DataFrame or None
-        Of the sparse engine: the tests that :meth:`edge_statistics` gives, without names.
+        With the sparse engine: the tests that :meth:`edge_statistics` gives, without names.
     kernel_ : str or object
         The kernel of the fit; what "auto" chose.
     comparison_ : ModelComparison or None
-        How :func:`heatgraph.learn` came to keep this model.
+        Why :func:`heatgraph.learn` kept this model.
 
     Examples
     --------

@@ -77,27 +77,27 @@ class LearnHeat(HiddenScoreMixin, SourcesMixin, ReportMixin, TransformerMixin, B
     n_scales : int or "auto"
         Number of diffusion scales; "auto" chooses among 1, 2 and 3.
     alpha : float or "auto"
-        Weight of the sparsity of the sources, in the units of ``X``.
+        The penalty on sources, in the units of ``X``.  "auto" chooses alpha and beta by signals
+        that are held out: it keeps the values that make them most likely, under the covariance
+        that a graph and its scales imply, and among those within one standard error the sparsest
+        sources.  If signals are fitted with gaps, it keeps what predicts hidden entries best.
     beta : float or "auto"
-        Weight of the spread of the edge weights, in the squared units of ``X``.  "auto" chooses
-        by signals that are held out: what makes them most likely, by the covariance that a graph
-        and its scales imply, is kept, the sparsest sources within one standard error.  Where
-        signals are fitted with gaps, what predicts their hidden entries best is kept.
+        The penalty on uneven edge weights, in the squared units of ``X``.
     scales : sequence of float, optional
-        The scales to hold, or another start to learn them from.  (Where a penalty is chosen along
-        with them, they end where the choice puts them, whatever the start.)
+        The scales to use, with ``learn_scales=False``; otherwise a further start for learning
+        them.  (If a penalty is chosen too, the start has no influence.)
     learn_scales : bool
         Whether the scales are learned too.
     atoms : {"unit", "raw"}
-        What the sparsity penalty charges for an atom: its norm, or 1 as in the paper.
+        The weight of an atom in the penalty on sources: its norm, or 1 as in the paper.
     solver : {"auto", "dense", "sparse", "paper"} or PaperOptions
-        "dense" learns the graph and the sources together, on an array of all pairs.  "sparse", for
-        large graphs, which "auto" takes from 2000 nodes on, learns the graph first, as
-        :class:`HeatCovariance` does, on candidate edges and without such an array; then the scales
-        and alpha by masked prediction of some signals, and the sources of all of them.  "paper"
-        runs the paper's two algorithms to the letter, with a conic solver inside
-        (``pip install "heatgraph[paper]"``); so does a :class:`~heatgraph.PaperOptions`, with what
-        the paper leaves open.
+        "dense" learns the graph and the sources together, on an array of all pairs.  "sparse" is
+        for large graphs and needs no such array: it learns the graph first, as
+        :class:`HeatCovariance` does, on candidate edges; then it chooses the scales and alpha by
+        masked prediction of some signals, and finds the sources of all of them.  "auto" is
+        "sparse" from 2000 nodes on, else "dense".  "paper" runs the paper's two algorithms as
+        published, with a conic solver (``pip install "heatgraph[paper]"``); so does a
+        :class:`~heatgraph.PaperOptions`, which sets what the paper leaves open.
     candidates : optional
         The pairs that may be edges: None or "all", a number of nearest neighbours, an edge list,
         a mask, a Graph.  For ``solver="sparse"`` they mean what they mean for
@@ -106,27 +106,27 @@ class LearnHeat(HiddenScoreMixin, SourcesMixin, ReportMixin, TransformerMixin, B
         Keep this many edges in ``graph_``, or a multiple of the nodes such as "4N"; beta, where
         it is "auto", is chosen to give about as many.
     checkpoint : str or path-like, optional
-        A file in which the fit leaves what it has done, every half minute and when it ends.  If
-        it is there already, the fit goes on from it, and ends with the same bits as one that was
-        never stopped; a file of other signals or parameters is refused.  It stays when the fit is
-        done (fitting again then returns at once): delete it when the model is saved.  Of
-        ``solver="paper"`` it keeps whole fits only.
+        A file to which the fit writes its state, every half minute and when it ends.  If the file
+        exists, the fit continues from it, and its result has the same bits as without a stop; a
+        file of other signals or parameters is refused.  The file stays when the fit is done
+        (fitting again then returns at once): delete it when the model is saved.  With
+        ``solver="paper"`` it holds whole fits only.
     n_jobs : int, optional
-        Processes for the choice of parameters and the resamples, threads for the coding of
-        signals.  Any number gives the same result.  BLAS is held to one thread meanwhile (from
-        500 nodes on to ``n_jobs`` in the fit itself, whose last bits may then differ).
+        Number of processes for the choice of parameters and the resamples, and of threads for
+        finding sources.  Any number gives the same result.  Meanwhile BLAS has one thread (from
+        500 nodes on, ``n_jobs`` in the fit itself, whose last bits may then differ).
     max_iter : int, optional
-        Limit on the iterations of the fit; unless given 2000, for ``solver="sparse"`` 500 on the
-        graph, and 1000 as in the paper for ``solver="paper"``.
+        Largest number of iterations of the fit.  By default 2000; with ``solver="sparse"`` 500 for
+        the graph; with ``solver="paper"`` 1000, as in the paper.
     tol : float
         Stop when the gradient promises no larger relative fall of the objective.  (For
         ``solver="paper"``: the paper's own rule, an absolute change of the objective.  For
         ``solver="sparse"``: the duality gap of the sources of a signal, over its energy.)
     random_state : int, Generator or None
-        Seed of the folds, the hidden entries and the random start.  None repeats, too.
+        Seed of the folds, the hidden entries and the random start.  None is a fixed seed, too.
     verbose : int
-        1 shows a progress bar, and before a fit of more than ten seconds or so a line on how long
-        it will take, from a step that is measured.
+        1 shows a progress bar, and before a fit of more than about ten seconds an estimate of its
+        time, from a step that is measured.
     init : {"uniform", "random"} or Graph
         The graph to start from.  Differs from the paper: there the start is random.
     penalty : {"auto", "log", "l1"}
@@ -134,8 +134,8 @@ class LearnHeat(HiddenScoreMixin, SourcesMixin, ReportMixin, TransformerMixin, B
     cut : {"auto", "typical", "mixture", "otsu"} or float
         The smallest weight that ``graph_`` keeps, or the rule that finds it: a share of the
         typical weight, where noise and edges separate in a mixture, or Otsu's.  "auto" is
-        "typical" for ``penalty="log"`` and the paper's 1e-4 for "l1".  Where alpha is chosen too,
-        an edge has to reach that in the mean of three fits, at half, once and twice ``alpha_``.
+        "typical" for ``penalty="log"`` and the paper's 1e-4 for "l1".  If alpha is chosen too, an
+        edge has to reach it in the mean of three fits, with ``alpha_``, half and twice of it.
     n_bootstrap : int
         Refit this many resamples of the signals; ``graph_.confidence`` is then the share of them
         in which each edge was found.
@@ -148,25 +148,24 @@ class LearnHeat(HiddenScoreMixin, SourcesMixin, ReportMixin, TransformerMixin, B
         Whether sources cannot be negative, as for a tracer that is released or heat that is only
         ever added.  Needs signals in memory.
     cv : int or splitter, optional
-        How signals are held out where parameters are chosen: the number of folds, 3 unless given,
-        or a splitter of scikit-learn.  Folds are drawn at random, but where consecutive rows are
-        correlated, as those of a time series, they are contiguous blocks with a gap.
+        How signals are held out where parameters are chosen: the number of folds, by default 3,
+        or a splitter of scikit-learn.  Folds are drawn at random; if consecutive rows are
+        correlated, as in a time series, they are contiguous blocks with a gap.
     warm_start : bool
-        Whether a further ``fit`` of the same signals goes on from the last one, with the
-        parameters that it chose: after ``max_iter`` was met and raised, or after Ctrl-C.  A
-        ``checkpoint`` goes on in the same way.
+        Whether a further ``fit`` of the same signals continues the last one, with the parameters
+        that it chose: after ``max_iter`` was reached and raised, or after Ctrl-C.  A
+        ``checkpoint`` works in the same way.
     kernel : {"heat", "diffusion-plus-identity", "tikhonov", "matern", "wave"} or an object
-        What takes the place of :math:`e^{-\tau\lambda}` in the dictionary: as of
-        :class:`HeatCovariance`.  Not with ``solver="paper"``, nor of Dask collections.  With "wave"
-        the objective has many minima, and the fit may end in a poor one: give ``scales`` to start
-        from.
+        The kernel in place of :math:`e^{-\tau\lambda}`, as for :class:`HeatCovariance`.  Not with
+        ``solver="paper"`` or Dask collections.  With "wave" the objective has many minima, and the
+        fit may end in a poor one: give ``scales`` to start from.
     missing : {"auto", "expected", "observed"}
-        What becomes of NaN in the fit.  "observed" fits the observed entries alone: the squared
+        The treatment of NaN in the fit.  "observed" fits the observed entries alone: the squared
         norm above is a sum over these.  "expected" first replaces the others by their means given
         the observed ones, under a :class:`HeatCovariance` of the same signals; entries that are
         held out to be predicted are observed ones.  "auto" is "expected" where alpha or beta is
         chosen and where at most a third of the variance of the missing entries is unknown given the
-        others, and "observed" elsewhere.  Not of Dask collections, nor of ``solver="sparse"``.
+        others, and "observed" elsewhere.  Not with Dask collections or ``solver="sparse"``.
 
     Attributes
     ----------
@@ -180,9 +179,9 @@ class LearnHeat(HiddenScoreMixin, SourcesMixin, ReportMixin, TransformerMixin, B
     scales_ : ndarray (n_scales,)
         Ascending; two that met are reported as one.
     sources_ : ndarray (n_signals, n_scales, n_nodes)
-        What each signal diffused from, stationary together with the graph.  :meth:`transform`
-        of the same signals may differ under ``penalty="log"``, see there.  For a Dask collection,
-        a Dask array that finds them, a chunk at a time, when it is computed.
+        The sources of each signal, stationary together with the graph.  :meth:`transform` of the
+        same signals may differ with ``penalty="log"``, see there.  For a Dask collection, a Dask
+        array that finds them, one chunk at a time, when it is computed.
     location_ : ndarray (n_nodes,)
         The level of each node; zeros unless ``fit_intercept``, and zero for a node that was never
         observed.  The residuals at each node have the mean 0, to 1e-6 or so of the size of the
@@ -207,27 +206,26 @@ class LearnHeat(HiddenScoreMixin, SourcesMixin, ReportMixin, TransformerMixin, B
     alpha_, beta_ : float
         The penalties used.
     selection_ : DataFrame or None
-        All that was tried: ``log_likelihood`` is that of a held-out signal in the mean, up to a
-        constant, by which was chosen; ``missed`` is the share of the energy of its hidden entries
-        that was not predicted.  With ``fit_intercept`` it is the energy around the mean of each
-        node.
+        All parameters that were tried.  ``log_likelihood``, by which they are chosen, is the mean
+        over the held-out signals, up to a constant; ``missed`` is the share of the energy of
+        hidden entries that was not predicted, with ``fit_intercept`` around the mean of each node.
     stretches_ : DataFrame or None
-        What the scales of that choice were then multiplied with, the betas tried with these, and
-        for what was chosen the multiples ``coding`` of alpha that hidden entries were predicted
-        with.
+        The factors of the scales that were tried after that, the betas tried with these, and, for
+        the final choice, the multiples ``coding`` of alpha with which hidden entries were
+        predicted.
     held_out_ : HeldOutScore or None
         The share of the variance of hidden entries, around the node means, that what was chosen
         predicts of held-out signals, beside that of ``LedoitWolf``, a Gaussian without a graph.
     chosen_at_end_ : tuple of str
-        What was chosen at the end of what was tried.  A smallest alpha or beta is natural where
-        there is little noise; of a largest one the fit warns.
+        Names the parameters for which the smallest or largest value tried was chosen.  The smallest
+        alpha or beta is natural if there is little noise; for the largest the fit warns.
     predicting_alpha_ : float
         The penalty with which :meth:`impute` and :meth:`score` find sources: ``alpha_``, or
         less where that was seen to predict better.
     cut_ : float
         The weight at which ``graph_`` was cut.
     comparison_ : ModelComparison or None
-        How :func:`heatgraph.learn` came to keep this model.
+        Why :func:`heatgraph.learn` kept this model.
 
     Examples
     --------
