@@ -539,7 +539,7 @@ class TestGraph:
         assert model.graph_.n_edges == (N if n_edges == "1N" else n_edges)
         assert model.cut_ == model.graph_.weights.min()
 
-    @pytest.mark.parametrize("cut", ["auto", "typical", "mixture", "otsu", 0.0, 0.3])
+    @pytest.mark.parametrize("cut", ["auto", "typical", "valley", "mixture", "otsu", 0.0, 0.3])
     def test_cuts(self, signals, cut):
         model = HeatCovariance(**GIVEN, cut=cut).fit(signals)
         assert (model.graph_.weights >= model.cut_).all()

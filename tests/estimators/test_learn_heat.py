@@ -1102,7 +1102,7 @@ PAPER = {"solver": "paper", "atoms": "raw", "scales": (2.0, 4.0), "learn_scales"
         ({"cut": -0.1}, "cut must be a finite number >= 0, got -0.1"),
         (
             {"cut": "deep"},
-            'cut must be a number >= 0 or one of "auto", "typical", "mixture", "otsu", got',
+            'cut must be a number >= 0 or one of "auto", "typical", "valley", "mixture", "otsu"',
         ),
         ({"n_bootstrap": -1}, "n_bootstrap must be an integer >= 0, got -1"),
         ({"n_bootstrap": True}, "n_bootstrap must be an integer >= 0, got True"),

@@ -93,7 +93,7 @@ def heat_fits(draw):
         "max_iter": draw(st.sampled_from([1, 40])),
         "init": draw(st.sampled_from(["uniform", "random"])),
         "n_bootstrap": draw(st.sampled_from([0, 0, 0, 2])),
-        "cut": draw(st.sampled_from(["auto", "mixture", "otsu", 0.0, 0.1])),
+        "cut": draw(st.sampled_from(["auto", "valley", "mixture", "otsu", 0.0, 0.1])),
     }
     return LearnHeat(**choice), X
 

@@ -58,7 +58,7 @@ class HeatFilter(PrecisionMixin, GraphMethod):
         Limit on the Newton steps of the second step.
     tol : float
         Stop when a step promises no larger a fall of the objective, per node.
-    cut : {"typical", "mixture", "otsu"} or float
+    cut : {"typical", "valley", "mixture", "otsu"} or float
         Which weights are no edges of ``graph_``: a rule, as of :class:`LearnHeat`, or the smallest
         weight of an edge in a graph of trace ``n_nodes``.
     verbose : int

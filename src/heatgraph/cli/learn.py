@@ -147,8 +147,8 @@ def learn(
     cut: Annotated[
         str | None,
         typer.Option(
-            help="Smallest weight of an edge, or auto, typical, mixture, otsu, or significance "
-            "(gaussian)."
+            help="Smallest weight of an edge, or auto, typical, valley, mixture, otsu, or "
+            "significance (gaussian)."
         ),
     ] = None,
     bootstrap: Annotated[

@@ -100,10 +100,11 @@ class HeatCovariance(GaussianModelMixin, HiddenScoreMixin, ReportMixin, Empirica
     n_edges : int or str, optional
         Keep this many edges in ``graph_``, or a multiple of the nodes such as "4N"; fewer where
         fewer were learned.
-    cut : {"auto", "typical", "mixture", "otsu", "significance"} or float
+    cut : {"auto", "typical", "valley", "mixture", "otsu", "significance"} or float
         The smallest weight that ``graph_`` keeps, or the rule that finds it (see
-        :class:`LearnHeat`); "auto" is "typical".  "significance" keeps the edges whose p-value is
-        at most 0.05 after Holm's correction for the number of pairs.
+        :class:`LearnHeat`); "auto" is "typical", and "valley" for the sparse engine.
+        "significance" keeps the edges whose p-value is at most 0.05 after Holm's correction for
+        the number of pairs.
     decay : float in (0, 1]
         Factor by which the weight of earlier signals falls at each call of :meth:`partial_fit`.
     checkpoint : str or path-like, optional

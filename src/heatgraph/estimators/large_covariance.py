@@ -68,6 +68,7 @@ HELD_OUT = 5  # one part in so many, the last, is held out
 FEWEST = 10  # signals: with fewer none are held out
 SHRINKAGE = 1e-3  # of the second moment: keeps the covariance from being too sure
 TEST_SHRINKAGE = 1e-6  # the same for tests of edges, whose standard errors it would bias
+CUT_RULE = "valley"  # that cut="auto" stands for
 LEVEL = 0.05  # of the p-values of cut="significance", after the correction for many tests
 DRAWS = 3  # of missing entries, each followed by a fit
 MANY_PAIRS = 10_000  # by which it is measured how often two nodes were observed together
@@ -323,7 +324,7 @@ def _store_edges(model: Any, outcome: LargeOutcome, names: Names) -> None:
     w, _ = _of_trace(outcome.result.edges.point.w, N)
     kept = np.flatnonzero(w > 0.0)
     n_edges = check_n_edges(edge_count(model.n_edges, N), pairs)
-    rule = "typical" if model.cut == "auto" else model.cut
+    rule = CUT_RULE if model.cut == "auto" else model.cut
     model.cut_, model.edge_table_ = float("nan"), None
     confidence = None
     try:

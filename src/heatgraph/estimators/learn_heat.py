@@ -131,10 +131,11 @@ class LearnHeat(HiddenScoreMixin, SourcesMixin, ReportMixin, TransformerMixin, B
         The graph to start from.  Differs from the paper: there the start is random.
     penalty : {"auto", "log", "l1"}
         ``p`` above; "auto" is "log" for unit atoms and "l1", the paper's, for raw ones.
-    cut : {"auto", "typical", "mixture", "otsu"} or float
+    cut : {"auto", "typical", "valley", "mixture", "otsu"} or float
         The smallest weight that ``graph_`` keeps, or the rule that finds it: a share of the
-        typical weight, where noise and edges separate in a mixture, or Otsu's.  "auto" is
-        "typical" for ``penalty="log"`` and the paper's 1e-4 for "l1".  If alpha is chosen too, an
+        typical weight, where weights are rarest near that, where noise and edges separate in a
+        mixture, or Otsu's.  "auto" is "typical" for ``penalty="log"`` and the paper's 1e-4 for
+        "l1"; on large graphs it is that of :class:`HeatCovariance`.  If alpha is chosen too, an
         edge has to reach it in the mean of three fits, with ``alpha_``, half and twice of it.
     n_bootstrap : int
         Refit this many resamples of the signals; ``graph_.confidence`` is then the share of them

@@ -13,6 +13,11 @@ NEGLIGIBLE = 1e-6  # of the largest weight: zero, for the purpose of a cut
 NARROWEST = 0.05  # the edges' spread relative to their mean; keeps the fit from collapsing
 SETTLED = 1e-8  # change of a step, at which the fit has settled
 TYPICAL_SHARE = 0.35
+# Of the typical weight.  Above the first, noise; an edge that weighs more than the last is rare to
+# be none, and many edges weigh less than that.
+VALLEY = (TYPICAL_SHARE, 2.0 * TYPICAL_SHARE)
+VALLEY_STEP = 0.01  # of the typical weight, from one cut that is tried to the next
+NEARBY = 0.1  # of the typical weight: those no further from a cut say how dense weights are there
 SURE = (0.99, 0.01)  # how likely a weight above Otsu's cut, or below it, is an edge's, at first
 THINNEST = 1e-4  # of the largest weight: what the spread of noise and of edges is at least
 FEWEST = 1e-6  # the share of either kind is at least this
@@ -38,6 +43,36 @@ def typical_cut(w: Array) -> float:
     """
     total = float(w.sum())
     return TYPICAL_SHARE * float(w @ w) / total if total > 0.0 else 0.0
+
+
+def valley_cut(w: Array) -> float:
+    """Where weights are rarest between noise and edges, from 0.35 to 0.7 of the typical weight.
+
+    Where noise and edges overlap little, weights are rare between them; where many noisy weights
+    are nearly as large as the edges, as on trees, they become rarer up to the edges.  Where edges
+    are as many at 0.35 of the typical weight as above it, the cut is that of :func:`typical_cut`.
+    It is the least at which no more weights are near than at the rarest place and one standard
+    deviation of that count.
+
+    Parameters
+    ----------
+    w : (E,) weights >= 0; zeros count as absent.
+
+    Examples
+    --------
+    >>> noise, edges = np.linspace(0.01, 0.25, 100), np.linspace(0.4, 0.6, 50)
+    >>> 0.25 < valley_cut(np.concatenate([noise, edges])) < 0.4
+    True
+    """
+    typical = typical_cut(w) / TYPICAL_SHARE
+    if not typical > 0.0:
+        return 0.0
+    low, high = VALLEY
+    cuts = np.linspace(low, high, round((high - low) / VALLEY_STEP) + 1)
+    v = np.sort(w[w > 0.0] / typical)
+    near = np.searchsorted(v, cuts + NEARBY) - np.searchsorted(v, cuts - NEARBY)
+    fewest = int(near.min())
+    return float(cuts[np.argmax(near <= fewest + np.sqrt(fewest))] * typical)
 
 
 def mixture_cut(w: Array) -> float:
@@ -103,6 +138,7 @@ def otsu(w: Array) -> float:
 # Where the largest weight that is not an edge may be, by name.
 CUTS: dict[str, Callable[[Array], float]] = {
     "typical": typical_cut,
+    "valley": valley_cut,
     "mixture": mixture_cut,
     "otsu": otsu,
 }
