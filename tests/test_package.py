@@ -28,7 +28,8 @@ def run(*arguments: str | Path) -> str:
 def wheel_names(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
     """The names of the files in a freshly built wheel."""
     folder = tmp_path_factory.mktemp("dist")
-    run("-m", "build", "--wheel", "--outdir", folder)
+    # A folder of its own: tests of another process may build at the same time.
+    run("-m", "build", "--wheel", "--outdir", folder, f"-Cbuild-dir={folder / 'objects'}")
     (wheel,) = folder.glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:
         return set(archive.namelist())

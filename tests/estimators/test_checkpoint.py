@@ -373,7 +373,7 @@ def test_killed_at_ten_random_moments(tmp_path):
     # Short lives, so that the fit is not done before it was killed ten times.
     kills = 0
     for _ in range(40):
-        kills += run_and_kill(stopped, rng.uniform(0.0, 0.15 * lasts))
+        kills += run_and_kill(stopped, rng.uniform(0.0, 0.05 * lasts))
         if kills == 10 or (stopped / "result.npz").exists():
             break
     run_and_kill(stopped, None)

@@ -116,6 +116,7 @@ no_heat = pytest.mark.filterwarnings(
     "ignore:LearnHeat. the model predicts these signals no better:UserWarning",
     "ignore:LearnHeat. the mean of each:UserWarning",
     r"ignore:LearnHeat. \d+% of the energy lies in the means:UserWarning",
+    "ignore:LearnHeat. the values chosen are the last ones:UserWarning",
 )
 skips = pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
 

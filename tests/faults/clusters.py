@@ -492,6 +492,7 @@ def run_fault(name: str, runs: int) -> tuple[list[dict[str, Any]], str]:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
+        process.stdout.close()
     failed = [one["ended"] for one in found if one["ended"].startswith("FAILED")]
     return found, wrong or "; ".join(failed)
 
