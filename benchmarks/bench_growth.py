@@ -15,8 +15,7 @@ import numpy as np
 
 from heatgraph.datasets import make_graph, make_heat_signals
 from heatgraph.graph import CandidateEdges
-from heatgraph.models.atoms import ATOMS
-from heatgraph.models.heat import HeatObjective, Signals
+from heatgraph.models.heat import ATOMS, HeatObjective, Signals
 from heatgraph.solvers.engine import LocalEngine
 from heatgraph.solvers.heat import solve_heat
 from heatgraph.solvers.result import Solution
@@ -56,7 +55,7 @@ def step_cost(N: int, M: int, S: int, E: int) -> Cost:
     marks: list[float] = []
     fit = solve_heat(
         LocalEngine(f, Signals(np.ascontiguousarray(X.T))),
-        Solution.start(w, np.geomspace(2.5, 4.0, S) if S > 1 else np.array([3.0])),
+        Solution(w, np.geomspace(2.5, 4.0, S) if S > 1 else np.array([3.0])),
         learn_scales=True,
         max_iter=3 + STEPS,
         tol=0.0,

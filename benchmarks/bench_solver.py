@@ -17,8 +17,7 @@ from threadpoolctl import threadpool_limits
 
 from heatgraph.datasets import make_graph, make_heat_signals
 from heatgraph.graph import CandidateEdges
-from heatgraph.models.atoms import ATOMS
-from heatgraph.models.heat import HeatObjective, Signals
+from heatgraph.models.heat import ATOMS, HeatObjective, Signals
 from heatgraph.solvers.engine import LocalEngine
 from heatgraph.solvers.heat import solve_heat
 from heatgraph.solvers.palm import solve_paper
@@ -58,7 +57,7 @@ def reach(objective: HeatObjective, X: Array, w: Array, target: float) -> Soluti
 
     return solve_heat(
         LocalEngine(objective, Signals(X)),
-        Solution.start(w, TAU),
+        Solution(w, TAU),
         learn_scales=False,
         max_iter=1000,
         tol=0.0,
@@ -133,7 +132,7 @@ def against_the_algebra() -> None:
 
             end = solve_heat(
                 LocalEngine(objective, Signals(X)),
-                Solution.start(w, TAU),
+                Solution(w, TAU),
                 learn_scales=False,
                 max_iter=15,
                 tol=0.0,

@@ -42,7 +42,6 @@ PROBLEMS = (
 SOLVER = (
     "heatgraph.kernels.eigen",
     "heatgraph.kernels.native",
-    "heatgraph.models.atoms",
     "heatgraph.models.heat",
     "heatgraph.models.simplex",
     "heatgraph.solvers.driver",
@@ -63,7 +62,6 @@ LEARN_HEAT = (
     "heatgraph.estimators.parameters",
     "heatgraph.graph.candidates",
     "heatgraph.kernels.spectral",
-    "heatgraph.models.penalties",
     "heatgraph.selection.choose_parameters",
     "heatgraph.selection.cut",
     "heatgraph.selection.folds",

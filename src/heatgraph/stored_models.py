@@ -29,8 +29,7 @@ from heatgraph.estimators.large_covariance import set_operators
 from heatgraph.graph import Graph
 from heatgraph.graph.storage import from_arrays, names_from_json, plain_names, to_arrays
 from heatgraph.kernels.spectral import KERNELS, Power, kernel_of
-from heatgraph.models.atoms import ATOMS
-from heatgraph.models.penalties import PENALTIES
+from heatgraph.models.heat import ATOMS, PENALTIES
 
 # What an array given as a parameter may hold.
 PARAMETER_DTYPES = "<f8 <f4 <i8 <i4 |b1"

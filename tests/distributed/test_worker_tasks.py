@@ -12,9 +12,7 @@ from heatgraph.distributed import codes, worker_tasks
 from heatgraph.distributed.from_dask import summarise
 from heatgraph.distributed.worker_tasks import Chunk, Recipe, Stream
 from heatgraph.graph import CandidateEdges
-from heatgraph.models.atoms import ATOMS
-from heatgraph.models.heat import HeatObjective, Signals
-from heatgraph.models.penalties import PENALTIES
+from heatgraph.models.heat import ATOMS, PENALTIES, HeatObjective, Signals
 from heatgraph.solvers import engine
 from heatgraph.solvers.engine import LocalEngine
 

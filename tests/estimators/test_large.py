@@ -10,7 +10,7 @@ from heatgraph import HeatCovariance, LearnHeat
 from heatgraph.datasets import make_graph, make_heat_signals
 from heatgraph.estimators import fitted_graph, large
 from heatgraph.metrics import edge_scores
-from heatgraph.models.penalties import PENALTIES, LogSum
+from heatgraph.models.heat import PENALTIES, LogSum
 from heatgraph.selection.source_choice import SourceChoice
 from heatgraph.storage import load_model, save_model
 

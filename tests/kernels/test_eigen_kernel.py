@@ -8,8 +8,7 @@ import pytest
 from heatgraph.graph.candidates import CandidateEdges
 from heatgraph.kernels.eigen import DenseHeat, DenseKernel, dense_kernel
 from heatgraph.kernels.spectral import KERNELS, MaternKernel
-from heatgraph.models.atoms import ATOMS
-from heatgraph.models.heat import HeatObjective, Signals
+from heatgraph.models.heat import ATOMS, HeatObjective, Signals
 
 N, M = 6, 5
 TAU = np.array([0.4, 1.7])
@@ -27,7 +26,7 @@ def test_heat_is_one_of_them(L):
     assert isinstance(general, DenseKernel)
     assert not isinstance(dense_kernel(L, None), DenseKernel)
     P = np.random.default_rng(1).standard_normal((2, N, N))
-    for name in ("decay", "powers", "slopes_in_tau", "power_slopes_in_tau", "atom_norms", "gram"):
+    for name in ("decay", "powers", "slopes_in_tau", "power_slopes_in_tau", "gram"):
         assert getattr(general, name)(TAU) == pytest.approx(getattr(own, name)(TAU), abs=1e-12)
     for name in ("trace_slopes", "power_trace_slopes"):
         expected = getattr(own, name)(TAU, P)
@@ -43,7 +42,7 @@ def test_operators_are_functions_of_the_matrix(L, name):
     D = np.hstack(E)
     assert general.atoms(TAU) == pytest.approx(D)
     assert general.gram(TAU) == pytest.approx(D.T @ D)
-    assert general.atom_norms(TAU).ravel() == pytest.approx(np.linalg.norm(D, axis=0))
+    assert ATOMS["unit"].weights(general, TAU).ravel() == pytest.approx(np.linalg.norm(D, axis=0))
 
 
 @pytest.mark.parametrize("atoms", ["raw", "unit"])

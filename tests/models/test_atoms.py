@@ -9,7 +9,7 @@ from scipy.linalg import expm
 
 from heatgraph.graph.candidates import CandidateEdges
 from heatgraph.kernels.eigen import DenseHeat
-from heatgraph.models.atoms import ATOMS, RawAtoms, UnitAtoms
+from heatgraph.models.heat import ATOMS, RawAtoms, UnitAtoms
 
 Array = NDArray[np.float64]
 N = 6

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from scipy.linalg import expm
 
 from heatgraph.graph.candidates import CandidateEdges
-from heatgraph.models.atoms import ATOMS
-from heatgraph.models.heat import Dictionary, HeatObjective, Moments, Signals
+from heatgraph.models.heat import ATOMS, Dictionary, HeatObjective, Moments, Signals, spread
 
 Array = NDArray[np.float64]
 N, M = 6, 4
@@ -165,7 +164,7 @@ class TestSpread:
     def test_value_and_gradient(self, rng: np.random.Generator) -> None:
         case = make_case("random", (1.0,), "raw", False)
         w = rng.normal(size=case.w.size)
-        value, gradient = case.objective.spread(w)
+        value, gradient = spread(case.objective.candidates, case.objective.beta, w)
         L = case.objective.candidates.laplacian(w)
         assert value == pytest.approx(BETA * np.sum(L**2), rel=1e-13)
         np.testing.assert_allclose(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from heatgraph.models.penalties import L1, PENALTIES, LogSum, tangent
+from heatgraph.models.heat import L1, PENALTIES, LogSum, tangent
 
 
 @pytest.fixture(params=PENALTIES)

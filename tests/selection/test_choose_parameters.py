@@ -11,9 +11,7 @@ import pytest
 from heatgraph import LearnHeat
 from heatgraph.datasets import make_graph, make_heat_signals
 from heatgraph.graph.candidates import CandidateEdges
-from heatgraph.models.atoms import ATOMS
-from heatgraph.models.heat import HeatObjective, Signals
-from heatgraph.models.penalties import PENALTIES
+from heatgraph.models.heat import ATOMS, PENALTIES, HeatObjective, Signals
 from heatgraph.selection.choose_parameters import (
     CODINGS,
     MOST_STEPS,

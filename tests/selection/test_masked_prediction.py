@@ -7,9 +7,7 @@ import pytest
 
 from heatgraph.datasets import make_graph, make_heat_signals
 from heatgraph.graph.candidates import CandidateEdges
-from heatgraph.models.atoms import ATOMS
-from heatgraph.models.heat import HeatObjective, Signals
-from heatgraph.models.penalties import PENALTIES
+from heatgraph.models.heat import ATOMS, PENALTIES, HeatObjective, Signals
 from heatgraph.selection.masked_prediction import (
     hide_by,
     hide_entries,

@@ -9,8 +9,7 @@ from scipy.stats import multivariate_normal
 
 from heatgraph.datasets import make_graph, make_heat_signals
 from heatgraph.graph.candidates import CandidateEdges
-from heatgraph.models.atoms import ATOMS
-from heatgraph.models.heat import HeatObjective, Signals
+from heatgraph.models.heat import ATOMS, HeatObjective, Signals
 from heatgraph.selection.likelihood import fit_variances, surprise
 
 N, M = 9, 400

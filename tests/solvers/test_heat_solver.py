@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from heatgraph.datasets import make_graph, make_heat_signals
 from heatgraph.graph.candidates import CandidateEdges
-from heatgraph.models.atoms import ATOMS
-from heatgraph.models.heat import HeatObjective, Signals
+from heatgraph.models.heat import ATOMS, HeatObjective, Signals
 from heatgraph.models.simplex import ValidSet, project_simplex
 from heatgraph.solvers.driver import Record
 from heatgraph.solvers.engine import LocalEngine, code_signals
@@ -49,7 +48,7 @@ class Problem:
             "tol": 1e-7,
         }
         engine = LocalEngine(self.objective, self.signals, options.pop("n_threads", 1))  # type: ignore[arg-type]
-        start = replace(Solution.start(self.w, self.tau), codes=options.pop("codes", None))
+        start = replace(Solution(self.w, self.tau), codes=options.pop("codes", None))
         return solve_heat(engine, start, **(settings | options))  # type: ignore[arg-type]
 
     def gradient(self, s: Solution) -> tuple[Array, Array]:
@@ -436,7 +435,10 @@ class TestCodeSignals:
         D = problem.objective.dictionary(problem.w, problem.tau)
         coding = code_signals(D, problem.signals, problem.alpha)
         start = problem.solve(max_iter=0)
-        spread = problem.objective.spread(problem.w)[0]
+        spread = (
+            problem.objective.beta
+            * np.square(problem.objective.candidates.laplacian(problem.w)).sum()
+        )
         assert start.objective[0] == pytest.approx(coding.value.sum() + spread, rel=1e-10)
 
     def test_hidden_entries_do_not_matter(self) -> None:

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from heatgraph.datasets import make_graph, make_heat_signals
 from heatgraph.kernels.eigen import DenseHeat
-from heatgraph.models.atoms import ATOMS
-from heatgraph.solvers.lasso import Coding, code
+from heatgraph.models.heat import ATOMS
+from heatgraph.solvers.engine import Coding, code
 
 Array = NDArray[np.float64]
 Bools = NDArray[np.bool_]

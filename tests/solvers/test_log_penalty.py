@@ -9,9 +9,7 @@ import pytest
 
 from heatgraph.datasets import make_graph, make_heat_signals
 from heatgraph.graph.candidates import CandidateEdges
-from heatgraph.models.atoms import ATOMS
-from heatgraph.models.heat import HeatObjective, Signals
-from heatgraph.models.penalties import L1, LogSum
+from heatgraph.models.heat import ATOMS, L1, HeatObjective, LogSum, Signals
 from heatgraph.models.simplex import ValidSet
 from heatgraph.solvers.engine import LocalEngine, code_signals, lasso_of
 from heatgraph.solvers.heat import solve_heat
@@ -51,7 +49,7 @@ def log_objective(objective, signals, w, tau, h):
 def first_fit(objective, signals, **options):
     settings = {"learn_scales": True, "max_iter": 1000, "tol": 1e-5} | options
     engine = LocalEngine(replace(objective, penalty=L1()), signals)
-    return solve_heat(engine, Solution.start(uniform(objective), TAU), **settings)
+    return solve_heat(engine, Solution(uniform(objective), TAU), **settings)
 
 
 def refined(objective, signals, start, **options):
@@ -224,7 +222,7 @@ class TestInterrupt:
                 raise KeyboardInterrupt
 
         start = first_fit(objective, signals, monitor=stop)
-        both = refined(objective, signals, Solution.start(uniform(objective), TAU), monitor=stop)
+        both = refined(objective, signals, Solution(uniform(objective), TAU), monitor=stop)
         assert start.status is both.status is Status.INTERRUPTED
         assert start.n_iter == both.n_iter == 3
         assert np.array_equal(both.codes, start.codes)
@@ -244,7 +242,7 @@ def test_monitor_sees_one_history():
 
 def test_one_call_is_the_l1_fit_and_then_the_rounds():
     objective, signals = make_objective(), make_signals()
-    both = refined(objective, signals, Solution.start(uniform(objective), TAU))
+    both = refined(objective, signals, Solution(uniform(objective), TAU))
     start = first_fit(objective, signals, tol=1e-2)
     assert np.array_equal(both.w, refined(objective, signals, start).w)
 
@@ -253,7 +251,7 @@ def test_one_call_is_the_l1_fit_and_then_the_rounds():
 def test_of_two_starts_the_better_is_taken(scales):
     objective, signals = replace(make_objective(), penalty=L1()), make_signals()
     engine, options = LocalEngine(objective, signals), {"max_iter": 200, "tol": 1e-4}
-    start = Solution.start(uniform(objective), TAU)
+    start = Solution(uniform(objective), TAU)
     one, two, both = (
         solve_heat(engine, s, learn_scales=True, **options, **more)
         for s, more in (
@@ -277,7 +275,7 @@ class TestCoding:
         for _ in range(4):
             values.append(log_objective(objective, signals, w, TAU, codes.h))
             slopes = LogSum().slope(np.abs(codes.h) * D.omega.ravel(), objective.alpha)
-            codes = lasso_of(D, signals, objective.alpha, codes.h, slopes)
+            codes = lasso_of(D, D.gram, signals, objective.alpha, codes.h, slopes)
         final = code_signals(D, signals, objective.alpha, LogSum(), n_rounds=4)
         values.append(log_objective(objective, signals, w, TAU, final.h))
         assert (np.diff(values) < 0.0).all()

@@ -9,9 +9,7 @@ import pytest
 
 from heatgraph.datasets import make_graph, make_heat_signals
 from heatgraph.graph.candidates import CandidateEdges
-from heatgraph.models.atoms import ATOMS
-from heatgraph.models.heat import HeatObjective, Signals
-from heatgraph.models.penalties import PENALTIES, LogSum
+from heatgraph.models.heat import ATOMS, PENALTIES, HeatObjective, LogSum, Signals
 from heatgraph.solvers.engine import LocalEngine, code_signals
 from heatgraph.solvers.heat import solve_heat
 from heatgraph.solvers.result import Solution, Status
@@ -202,7 +200,7 @@ def fit(request):
     engine = engine_of(signals, objective, SignalModel(request.param, True))
     w = np.full(objective.candidates.n_edges, objective.total / objective.candidates.n_edges)
     options = {"learn_scales": True, "max_iter": 500, "tol": 1e-6}
-    first = solve_heat(engine, Solution.start(w, TAU), **options)
+    first = solve_heat(engine, Solution(w, TAU), **options)
     log = engine_of(signals, replace(objective, penalty=LogSum()), SignalModel(request.param, True))
     return objective, engine, first, solve_heat(log, first, **options)
 
@@ -224,7 +222,7 @@ class TestFit:
 
     def test_objective_is_lower_than_without(self, fit):
         _, engine, first, _ = fit
-        start = Solution.start(first.w, first.tau)
+        start = Solution(first.w, first.tau)
         plain = solve_heat(engine.local, start, learn_scales=True, max_iter=500, tol=1e-6)
         assert first.objective[-1] < plain.objective[-1]
         assert not level_of(plain, N).any()

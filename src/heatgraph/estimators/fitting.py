@@ -87,7 +87,7 @@ def _as_it_is(p: HeatParameters, choice: Choice) -> Fit:
     objective = p.objective(choice.alpha, choice.beta)
     solution = solve_heat(
         engine_of(p.signals, objective, p.model, p.n_jobs),
-        Solution.start(choice.w, choice.scales),
+        Solution(choice.w, choice.scales),
         learn_scales=False,
         max_iter=0,
         tol=ROUGH,
@@ -177,7 +177,7 @@ def _solve(
         how, tau = {"second_scales": tau, "first_tol": p.tol}, usual
     return solve_heat(
         engine_of(p.signals, objective, p.model, p.n_jobs),
-        Solution.start(p.w, tau),
+        Solution(p.w, tau),
         learn_scales=p.learn_scales,
         max_iter=p.max_iter,
         tol=p.tol,
@@ -277,7 +277,7 @@ def refit(
         start = replace(fit.solution, n_iter=0, memory=None)
         max_iter, tol = min(p.max_iter, STEPS_AROUND), ROUGH
     else:
-        start = Solution.start(0.5 * (fit.solution.w + p.w), fit.solution.tau)
+        start = Solution(0.5 * (fit.solution.w + p.w), fit.solution.tau)
         max_iter, tol = p.max_iter, 10.0 * p.tol
     solution = solve_heat(
         engine_of(signals, problem, p.model),

@@ -20,12 +20,10 @@ from heatgraph.estimators.parameters import n_threads, other_kernel
 from heatgraph.estimators.validation import check_number, check_scales, check_signals, unit_of
 from heatgraph.graph import CandidateEdges, Graph
 from heatgraph.kernels.spectral import Kernel, kernel_of
-from heatgraph.models.atoms import ATOMS
-from heatgraph.models.heat import Dictionary, HeatObjective, Signals
-from heatgraph.models.penalties import PENALTIES
+from heatgraph.models.heat import ATOMS, PENALTIES, Dictionary, HeatObjective, Signals
 from heatgraph.models.sparse_heat import SparseDictionary
-from heatgraph.solvers.engine import code_signals
-from heatgraph.solvers.lasso import Coding, LargeLasso
+from heatgraph.solvers.engine import Coding, code_signals
+from heatgraph.solvers.lasso import LargeLasso
 from heatgraph.solvers.threads import bounded_blas
 
 

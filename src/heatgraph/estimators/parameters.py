@@ -24,9 +24,7 @@ from heatgraph.estimators.validation import (
 )
 from heatgraph.graph import CandidateEdges, Graph
 from heatgraph.kernels.spectral import HeatKernel, Kernel, kernel_of
-from heatgraph.models.atoms import ATOMS, AtomWeights
-from heatgraph.models.heat import HeatObjective, Signals
-from heatgraph.models.penalties import PENALTIES
+from heatgraph.models.heat import ATOMS, PENALTIES, AtomWeights, HeatObjective, Signals
 from heatgraph.selection.choose_parameters import ALPHAS, BETAS, Grid, units_of
 from heatgraph.solvers.palm import PaperOptions
 from heatgraph.solvers.signal_model import SignalModel

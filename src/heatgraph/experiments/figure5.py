@@ -40,8 +40,7 @@ from heatgraph.experiments.synthetic_runs import (
 from heatgraph.experiments.table_rows import best_common
 from heatgraph.graph.candidates import CandidateEdges
 from heatgraph.metrics import source_scores
-from heatgraph.models.atoms import ATOMS
-from heatgraph.models.heat import HeatObjective, Signals
+from heatgraph.models.heat import ATOMS, HeatObjective, Signals
 from heatgraph.selection.masked_prediction import hide_entries, prediction_errors
 from heatgraph.solvers.engine import code_signals
 

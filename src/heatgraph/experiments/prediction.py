@@ -11,8 +11,7 @@ import pandas as pd
 
 from heatgraph.arrays import Array, Mask
 from heatgraph.graph import CandidateEdges
-from heatgraph.models.atoms import ATOMS
-from heatgraph.models.heat import Dictionary, HeatObjective, Signals
+from heatgraph.models.heat import ATOMS, Dictionary, HeatObjective, Signals
 from heatgraph.selection.choose_parameters import units_of
 from heatgraph.solvers.engine import code_signals
 

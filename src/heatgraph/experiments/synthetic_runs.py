@@ -25,8 +25,7 @@ from heatgraph.estimators.learn_heat import LearnHeat
 from heatgraph.graph import Graph
 from heatgraph.graph.candidates import CandidateEdges
 from heatgraph.metrics import edge_scores
-from heatgraph.models.atoms import ATOMS
-from heatgraph.models.heat import HeatObjective, Signals
+from heatgraph.models.heat import ATOMS, HeatObjective, Signals
 from heatgraph.solvers.engine import LocalEngine
 from heatgraph.solvers.heat import solve_heat
 from heatgraph.solvers.palm import solve_paper
@@ -134,7 +133,7 @@ def heat_path(problem: Problem, grid: Grid) -> Iterator[tuple[Array, str, Array]
     for alpha, beta in grid:
         solution = solve_heat(
             LocalEngine(HeatObjective(candidates, alpha, beta, ATOMS["raw"]), signals),
-            Solution.start(problem.start, np.array(problem.scales)),
+            Solution(problem.start, np.array(problem.scales)),
             learn_scales=False,
             max_iter=MAX_ITER,
             tol=TOL,

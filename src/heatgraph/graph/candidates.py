@@ -84,7 +84,7 @@ class CandidateEdges:
 
     def degrees(self, w: Array) -> Array:
         """``S_w w`` (N,): the sum of the weights at each node."""
-        first, second = (np.bincount(ends, w, self.n_nodes) for ends in (self.i, self.j))
+        first, second = np.bincount(self.i, w, self.n_nodes), np.bincount(self.j, w, self.n_nodes)
         degrees: Array = np.add(first, second, dtype=np.float64)
         return degrees
 

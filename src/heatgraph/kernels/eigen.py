@@ -29,10 +29,6 @@ class DenseHeat:
         lam, U = np.linalg.eigh(L)
         return cls(np.maximum(lam, 0.0), np.ascontiguousarray(U))
 
-    @property
-    def n_nodes(self) -> int:
-        return self.lam.size
-
     def decay(self, tau: Array) -> Array:
         """``exp(-tau_s lam_k)`` (S, N): what is left of each mode at each scale."""
         return np.exp(-np.multiply.outer(tau, self.lam))
@@ -48,9 +44,10 @@ class DenseHeat:
 
     def gram(self, tau: Array) -> Array:
         """``D^T D`` (S N, S N): block (s, t) is ``exp(-(tau_s + tau_t) L)``."""
-        N, S = self.n_nodes, len(tau)
+        N, S = self.lam.size, len(tau)
         G = np.empty((S * N, S * N))
-        halves, half = self.decay(0.5 * np.add.outer(tau, tau)), np.empty_like(self.U)
+        halves = np.exp(-np.multiply.outer(0.5 * np.add.outer(tau, tau), self.lam))
+        half = np.empty_like(self.U)
         for s in range(S):
             for t in range(s, S):
                 np.multiply(self.U, halves[s, t], out=half)
@@ -59,10 +56,6 @@ class DenseHeat:
                 if t > s:
                     G[t * N : (t + 1) * N, s * N : (s + 1) * N] = block
         return G
-
-    def atom_norms(self, tau: Array) -> Array:
-        """``omega_si = ||exp(-tau_s L) delta_i|| = sqrt([exp(-2 tau_s L)]_ii)``, (S, N)."""
-        return np.sqrt(self.powers(tau) @ np.square(self.U).T)
 
     def powers(self, tau: Array) -> Array:
         """The squares of :meth:`decay`, (S, N)."""
@@ -74,7 +67,7 @@ class DenseHeat:
 
     def power_slopes_in_tau(self, tau: Array) -> Array:
         """The derivative of :meth:`powers` in the scales, (S, N)."""
-        return -2.0 * self.lam * self.powers(tau)
+        return -2.0 * self.lam * np.exp(-2.0 * np.multiply.outer(tau, self.lam))
 
     def trace_slopes(self, tau: Array, P: Array) -> Array:
         """The gradient of ``sum_s tr(A_s exp(-tau_s L))`` in the eigenbasis, (N, N).
@@ -85,7 +78,7 @@ class DenseHeat:
 
     def power_trace_slopes(self, tau: Array, P: Array) -> Array:
         """The same of ``sum_s tr(A_s exp(-2 tau_s L))``."""
-        return self.trace_slopes(2.0 * tau, P)
+        return divided_difference_sum(self.lam, 2.0 * tau, P)
 
 
 def divided_difference_sum(lam: Array, t: Array, P: Array) -> Array:

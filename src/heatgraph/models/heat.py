@@ -1,10 +1,17 @@
-"""The objective of LearnHeat: fit, sparsity, spread; its value and its gradients."""
+"""The objective of LearnHeat: fit, sparsity, spread; its value and its gradients.
+
+With ``u = omega_si |H_sim|``, the size of what atom ``(s, i)`` adds to signal ``m``, the penalty is
+``alpha sum p(u)``.  ``p`` is increasing and concave, with ``p(0) = 0`` and ``p'(0) = 1``.  So its
+tangent at any ``u0`` lies above it, and the tangent is an l1 penalty with a price of its own on
+each code: the fit with any penalty is a series of l1 fits.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 
@@ -12,8 +19,6 @@ from heatgraph.arrays import Array, Ints, Mask
 from heatgraph.graph.candidates import CandidateEdges
 from heatgraph.kernels.eigen import DenseHeat, dense_kernel
 from heatgraph.kernels.spectral import Kernel
-from heatgraph.models.atoms import AtomWeights
-from heatgraph.models.penalties import L1, Penalty, tangent
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,8 +98,7 @@ class Dictionary:
     def correlations(self, Xhat: Array) -> Array:
         """``D^T x`` of each signal, (M, S N); ``Xhat = X U`` (M, N) are in the eigenbasis."""
         spectral = self.decay[None] * Xhat[:, None, :]
-        flat = spectral.reshape(-1, self.kernel.n_nodes) @ self.kernel.U.T
-        return flat.reshape(len(Xhat), self.n_atoms)
+        return (spectral.reshape(-1, Xhat.shape[1]) @ self.kernel.U.T).reshape(len(Xhat), -1)
 
     def synthesis(self, h: Array) -> Array:
         """``D h = sum_s E_s h_s``: codes (M, S N) to signals (M, N)."""
@@ -128,6 +132,123 @@ class Moments:
         return Moments(self.fit + other.fit, self.P + other.P, self.c + other.c)
 
 
+class Penalty(Protocol):
+    """``alpha p(u)`` of each code, where ``p`` may depend on alpha."""
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether the penalty is its own tangent everywhere, as the l1 norm is."""
+        ...
+
+    def value(self, u: Array, alpha: float) -> Array:
+        """``alpha p(u)`` of each entry."""
+        ...
+
+    def slope(self, u: Array, alpha: float) -> Array:
+        """``p'(u)`` of each entry, in [0, 1]: the price of a code relative to that of l1."""
+        ...
+
+
+def tangent(penalty: Penalty, u: Array, alpha: float) -> tuple[Array, float]:
+    """The slopes of a penalty at ``u``, and ``sum alpha (p(u) - p'(u) u)``.
+
+    The second is the constant by which the tangent passes above its own l1 term.
+    """
+    slopes = penalty.slope(u, alpha)
+    return slopes, float(np.sum(penalty.value(u, alpha) - alpha * slopes * u))
+
+
+class L1:
+    """``p(u) = u``: the paper's penalty.  It finds the sources and also shrinks them."""
+
+    is_linear = True
+
+    def value(self, u: Array, alpha: float) -> Array:
+        return alpha * u
+
+    def slope(self, u: Array, alpha: float) -> Array:
+        return np.ones_like(u)
+
+
+class LogSum:
+    """``p(u) = e log(1 + u / e)`` with ``e = alpha``.
+
+    ``e`` is the size at which an atom's share of a signal is no longer taken for noise.  Larger
+    codes are hardly shrunk.
+
+    Differs from the paper, whose penalty is the l1 norm: what that takes from the codes, the graph
+    makes up for.
+    """
+
+    is_linear = False
+
+    def value(self, u: Array, alpha: float) -> Array:
+        return alpha * alpha * np.log1p(u / alpha) if alpha > 0.0 else np.zeros_like(u)
+
+    def slope(self, u: Array, alpha: float) -> Array:
+        return alpha / (alpha + u) if alpha > 0.0 else np.ones_like(u)
+
+
+PENALTIES: dict[str, Penalty] = {"l1": L1(), "log": LogSum()}
+
+
+class AtomWeights(Protocol):
+    """``omega`` in the penalty ``alpha sum_{s,i,m} omega_si |H_sim|``, and its derivatives.
+
+    With ``c_si = sum_m |H_sim|`` held, the penalty is ``alpha <c, omega(L, tau)>``.
+    """
+
+    def weights(self, kernel: DenseHeat, tau: Array) -> Array:
+        """``omega`` (S, N)."""
+        ...
+
+    def traces(self, kernel: DenseHeat, tau: Array, omega: Array, c: Array) -> Array | None:
+        """``P`` with ``d_L <c, omega> = sum_s d_L tr(U P_s U^T g(L, tau_s)^2)``, or None."""
+        ...
+
+    def gradient_tau(self, kernel: DenseHeat, tau: Array, omega: Array, c: Array) -> Array:
+        """The gradient (S,) of ``<c, omega>`` in the scales."""
+        ...
+
+
+class RawAtoms:
+    """``omega = 1``: the paper's penalty, which taxes an atom for the mass it carries."""
+
+    def weights(self, kernel: DenseHeat, tau: Array) -> Array:
+        return np.ones((tau.size, kernel.lam.size))
+
+    def traces(self, kernel: DenseHeat, tau: Array, omega: Array, c: Array) -> Array | None:
+        return None
+
+    def gradient_tau(self, kernel: DenseHeat, tau: Array, omega: Array, c: Array) -> Array:
+        return np.zeros_like(tau)
+
+
+class UnitAtoms:
+    """``omega_si = ||exp(-tau_s L) delta_i||_2``: every atom costs its norm.
+
+    Differs from the paper: with ``omega = 1`` the identity dictionary (``tau = 0``) minimises fit
+    plus penalty whatever the graph, because diffusion only ever lowers the l1 norm.
+    """
+
+    def weights(self, kernel: DenseHeat, tau: Array) -> Array:
+        # omega^2 = diag g(L, tau)^2
+        return np.sqrt(kernel.powers(tau) @ np.square(kernel.U).T)
+
+    def traces(self, kernel: DenseHeat, tau: Array, omega: Array, c: Array) -> Array | None:
+        # d<c, omega> = d tr(diag(c / (2 omega)) g(L, tau)^2).
+        return np.stack([kernel.U.T @ (a[:, None] * kernel.U) for a in c / (2.0 * omega)])
+
+    def gradient_tau(self, kernel: DenseHeat, tau: Array, omega: Array, c: Array) -> Array:
+        # d omega_si / d tau_s = [d/dtau g(L, tau_s)^2]_ii / (2 omega_si)
+        slope = kernel.power_slopes_in_tau(tau) @ np.square(kernel.U).T
+        gradient: Array = 0.5 * np.sum(c * slope / omega, axis=1)
+        return gradient
+
+
+ATOMS: dict[str, AtomWeights] = {"raw": RawAtoms(), "unit": UnitAtoms()}
+
+
 def spread(candidates: CandidateEdges, beta: float, w: Array) -> tuple[float, Array]:
     """``beta ||L||_F^2 = beta (2 ||w||^2 + ||deg||^2)`` and its gradient in ``w``."""
     degrees = candidates.degrees(w)
@@ -140,7 +261,7 @@ class HeatObjective:
     """``||X - sum_s E_s H_s||^2 + alpha sum p(omega_si |H_sim|) + beta ||L||_F^2``.
 
     The ``penalty`` has ``p``; values and gradients are those of its tangent at given slopes, an l1
-    penalty with a price of its own on each code (:mod:`heatgraph.models.penalties`).
+    penalty with a price of its own on each code.
     ``E_s = exp(-tau_s L(w))``, or ``g(L(w), tau_s)`` with another ``kernel``; the fit is over the
     observed entries, ``w >= 0`` on the candidate edges with ``sum(w) = N/2`` (so that ``tr L =
     N``), ``tau >= 0``.
@@ -162,16 +283,9 @@ class HeatObjective:
         kernel = dense_kernel(self.candidates.laplacian(w), self.kernel)
         return Dictionary(kernel, tau, kernel.decay(tau), self.atoms.weights(kernel, tau))
 
-    def spread(self, w: Array) -> tuple[float, Array]:
-        return spread(self.candidates, self.beta, w)
-
-    def sizes(self, D: Dictionary, h: Array) -> Array:
-        """``u = omega_si |H_sim|`` (M, S N): the share that each atom has of each signal."""
-        return np.abs(h) * D.omega.ravel()
-
     def tangent(self, D: Dictionary, h: Array) -> tuple[Array, float]:
         """Of the penalty at codes ``h`` (M, S N): its slopes, and by how much it is above l1."""
-        return tangent(self.penalty, self.sizes(D, h), self.alpha)
+        return tangent(self.penalty, np.abs(h) * D.omega.ravel(), self.alpha)
 
     def moments(
         self,
@@ -202,7 +316,7 @@ class HeatObjective:
 
     def value(self, D: Dictionary, w: Array, moments: Moments) -> float:
         """Of the tangent's objective, without the constant by which it is above l1."""
-        return self.of_signals(D, moments) + self.spread(w)[0]
+        return self.of_signals(D, moments) + spread(self.candidates, self.beta, w)[0]
 
     def of_signals(self, D: Dictionary, moments: Moments) -> float:
         """The part of the value that depends on signals: fit and penalty."""
@@ -210,19 +324,16 @@ class HeatObjective:
 
     def evaluate(self, D: Dictionary, w: Array, moments: Moments) -> tuple[float, Array]:
         """The value, and the gradient (E + S,) in the weights and the scales."""
-        spread, slopes = self.spread(w)
-        slopes += self._slopes(D, moments)
-        # dZ / d tau_s = -2 tr(R^T dE_s/dtau_s H_s), plus the penalty's part.
-        modes = np.diagonal(moments.P, axis1=1, axis2=2)
-        in_tau = -2.0 * np.sum(D.kernel.slopes_in_tau(D.tau) * modes, axis=1)
-        in_tau += self.alpha * self.atoms.gradient_tau(D.kernel, D.tau, D.omega, moments.c)
-        return self.of_signals(D, moments) + spread, np.concatenate([slopes, in_tau])
-
-    def _slopes(self, D: Dictionary, moments: Moments) -> Array:
-        """``grad_L Z = sum_s grad_L tr(A_s exp(-tau_s L))`` with ``A_s = -2 R H_s^T`` held."""
+        even, slopes = spread(self.candidates, self.beta, w)
+        # grad_L Z = sum_s grad_L tr(A_s exp(-tau_s L)) with A_s = -2 R H_s^T held.
         K = D.kernel.trace_slopes(D.tau, moments.P)
         K *= -2.0
         extra = self.atoms.traces(D.kernel, D.tau, D.omega, moments.c)
         if extra is not None:
             K += self.alpha * D.kernel.power_trace_slopes(D.tau, extra)
-        return self.candidates.adjoint(D.kernel.U @ K @ D.kernel.U.T)
+        slopes += self.candidates.adjoint(D.kernel.U @ K @ D.kernel.U.T)
+        # dZ / d tau_s = -2 tr(R^T dE_s/dtau_s H_s), plus the penalty's part.
+        modes = np.diagonal(moments.P, axis1=1, axis2=2)
+        in_tau = -2.0 * np.sum(D.kernel.slopes_in_tau(D.tau) * modes, axis=1)
+        in_tau += self.alpha * self.atoms.gradient_tau(D.kernel, D.tau, D.omega, moments.c)
+        return self.of_signals(D, moments) + even, np.concatenate([slopes, in_tau])

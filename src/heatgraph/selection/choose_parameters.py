@@ -527,7 +527,7 @@ def fit_part(
     """Fit from an earlier fit or from ``w``, and measure the signals that are held out."""
     # In a process of its own, where the limits of the caller's do not hold.
     with bounded_blas():
-        start = Solution.start(w, tau)
+        start = Solution(w, tau)
         if before is not None:
             # Held scales ascend; the codes are in the order that the scales were learned in.
             scales = before.tau if learn_scales else tau[np.argsort(np.argsort(before.tau))]

@@ -10,8 +10,7 @@ import numpy as np
 from sklearn.covariance import LedoitWolf
 
 from heatgraph.arrays import Array, Mask
-from heatgraph.models.heat import Dictionary, Signals
-from heatgraph.models.penalties import Penalty
+from heatgraph.models.heat import Dictionary, Penalty, Signals
 from heatgraph.selection.folds import N_FOLDS
 from heatgraph.solvers.engine import CODING_ROUNDS, code_signals
 from heatgraph.solvers.signal_model import subtract_level

@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeVar
 
 from numpy.typing import NDArray
 
-from heatgraph.solvers.result import Monitor, Progress, Status
+from heatgraph.solvers.result import Progress, Status
 
 State = TypeVar("State")
 Start = TypeVar("Start", contravariant=True)
@@ -114,19 +114,16 @@ def iterate(
     ``report`` sees every state, the first one too.  A KeyboardInterrupt, from it or from Ctrl-C,
     ends with the last state that was complete.
     """
-    try:
-        while True:
-            if report is not None:
-                report(state)
-            status = ended(state)
-            if status is not None:
-                return state, status
-            following = step(state)
-            if following is None:
-                return state, Status.STALLED
-            state = following
-    except KeyboardInterrupt:
-        return state, Status.INTERRUPTED
+    return run_stage(_Loop(step, ended), state, report)
+
+
+class _Loop:
+    """A stage of two functions, which is shown as it is and of which nothing is kept."""
+
+    def __init__(self, step: Callable[[Any], Any], terminate: Callable[[Any], Any]) -> None:
+        self.step, self.terminate = step, terminate
+        self.init = self.progress = self.pack = self.unpack = lambda state: state
+        self.is_resumable = lambda state: False
 
 
 def attempt(task: Callable[[], T]) -> T | None:
@@ -140,30 +137,36 @@ def attempt(task: Callable[[], T]) -> T | None:
 def run_stage(
     stage: Stage[Start, State],
     start: Start,
-    monitor: Monitor | None = None,
+    monitor: Callable[[Any], None] | None = None,
     keeper: Keeper = NO_CHECKPOINT,
 ) -> tuple[State, Status]:
     """Run a stage to its end from a start, or from what was kept of it.
 
-    The state is kept every so often, and at the end, however that came.
+    ``monitor`` sees the progress of every state.  The state is kept every so often, and at the end,
+    however that came.
     """
     record = keeper.get()
     state = stage.init(start) if record is None else stage.unpack(record)
-    done = None if record is None else stage.terminate(state)
-    if done is not None:
-        return state, done
+    status = None if record is None else stage.terminate(state)
+    if status is not None:
+        return state, status
     resumable = state
-
-    def report(state: State) -> None:
-        nonlocal resumable
-        if stage.is_resumable(state):
-            resumable = state
-            if keeper.due:
-                keeper.put(stage.pack(state))
-        if monitor is not None:
-            monitor(stage.progress(state))
-
-    state, status = iterate(state, stage.step, stage.terminate, report)
+    try:
+        while status is None:
+            if stage.is_resumable(state):
+                resumable = state
+                if keeper.due:
+                    keeper.put(stage.pack(state))
+            if monitor is not None:
+                monitor(stage.progress(state))
+            status = stage.terminate(state)
+            following = stage.step(state) if status is None else state
+            if following is None:
+                status = Status.STALLED
+            else:
+                state = following
+    except KeyboardInterrupt:
+        status = Status.INTERRUPTED
     if keeper is not NO_CHECKPOINT:
         keeper.put(stage.pack(resumable))
     return state, status

@@ -11,17 +11,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from heatgraph.arrays import Array
+from heatgraph.arrays import Array, Mask
 from heatgraph.graph.candidates import CandidateEdges
-from heatgraph.models.heat import Dictionary, HeatObjective, Moments, Signals
-from heatgraph.models.penalties import L1, Penalty
-from heatgraph.solvers.lasso import Coding, code
+from heatgraph.kernels import native
+from heatgraph.models.heat import L1, Dictionary, HeatObjective, Moments, Penalty, Signals
 from heatgraph.solvers.quasi_newton import Evaluation
+from heatgraph.solvers.threads import run_threads
 
 Codes = TypeVar("Codes")
 Slopes = TypeVar("Slopes")
@@ -107,12 +109,13 @@ class LocalEngine:
 
     def code(self, D: Dictionary, start: Array, slopes: Array | None) -> tuple[Array, Moments]:
         """The sources of all signals on a dictionary, and the sums over them."""
-        codes, total = np.empty_like(start), None
+        codes, total, G = np.empty_like(start), None, D.gram
         for signals, rows in self._batches():
             some = None if slopes is None else slopes[rows]
             Xhat = signals.X.T @ D.kernel.U
             h = lasso_of(
                 D,
+                G,
                 signals,
                 self.objective.alpha,
                 start[rows],
@@ -149,12 +152,13 @@ class LocalEngine:
 
     def _batches(self) -> Iterator[tuple[Signals, slice]]:
         """The signals, some at a time, and which rows of the codes are theirs."""
-        M = self.n_signals
-        for first in range(0, M, BATCH) if M > BATCH else ():
-            some = slice(first, min(first + BATCH, M))
-            yield self.signals.take(some), some
+        M = self.signals.n_signals
         if M <= BATCH:
             yield self.signals, slice(None)
+            return
+        for first in range(0, M, BATCH):
+            some = slice(first, min(first + BATCH, M))
+            yield self.signals.take(some), some
 
     def contrasts(self) -> tuple[Array, float]:
         X = self.signals.X
@@ -170,8 +174,76 @@ class LocalEngine:
         return to_dense(arrays, (self.n_signals, n_atoms))
 
 
+@dataclass(frozen=True)
+class Coding:
+    """Codes ``h`` (M, K), one row per signal, with the value and duality gap each row reached."""
+
+    h: Array
+    value: Array
+    gap: Array
+
+
+def code(
+    G: Array,
+    C: Array,
+    a: Array,
+    energy: Array,
+    start: Array,
+    *,
+    tol: float,
+    D: Array | None = None,
+    observed: Mask | None = None,
+    n_threads: int = 1,
+    positive: bool = False,
+) -> Coding:
+    """Solve the lasso of every signal to a duality gap of ``tol`` times its energy.
+
+    Minimise ``||x - D h||^2 + sum_j a_j |h_j|`` over ``h``, or over ``h >= 0``, on the entries of
+    ``x`` that were observed.  Heat atoms are so coherent that coordinate descent and proximal steps
+    crawl.  The compiled core (``src/native/lasso.hpp``) keeps the support small and independent and
+    solves for the minimiser on it by Cholesky.
+
+    Parameters
+    ----------
+    G : (K, K) Gram matrix ``D^T D``.
+    C : (M, K) correlations ``D^T x`` of the observed entries, one row per signal.
+    a : (K,) penalty of each atom, or (M, K) where it differs between signals.
+    energy : (M,) squared norm of the observed entries.
+    start : (M, K) codes to start from; not written to.
+    tol : relative duality gap.
+    D, observed : (N, K) dictionary and (M, N) mask, where entries are missing.
+    n_threads : signals are independent, so any number of threads gives the same bits.
+    positive : whether codes are held at ``h >= 0``; negative ones of ``start`` are taken for zero.
+    """
+    h = np.array(start, dtype=np.float64, order="C")
+    if positive:
+        np.maximum(h, 0.0, out=h)
+    if observed is None:
+        D, observed = np.empty((0, h.shape[1])), np.empty((len(h), 0), dtype=np.bool_)
+    elif D is None:
+        raise ValueError("D is needed to code signals with missing entries.")
+    given = (G, C, D, a, energy)
+    G, C, D, a, energy = map(partial(np.ascontiguousarray, dtype=np.float64), given)
+    a = np.atleast_2d(a)
+    report = np.empty((len(h), 2))
+
+    def run(rows: slice) -> None:
+        bounds = a if len(a) == 1 else a[rows]
+        part = C[rows], bounds, energy[rows], tol, positive, D, observed[rows]
+        native.lasso(G, *part, h[rows], report[rows])
+
+    n_chunks = min(n_threads, len(h))
+    if n_chunks <= 1:
+        native.lasso(G, C, a, energy, tol, positive, D, observed, h, report)
+    else:
+        ends = [k * len(h) // n_chunks for k in range(n_chunks + 1)]
+        run_threads(run, [slice(*both) for both in pairwise(ends)], n_chunks)
+    return Coding(h, report[:, 0], report[:, 1])
+
+
 def lasso_of(
     D: Dictionary,
+    G: Array,
     signals: Signals,
     alpha: float,
     start: Array | None = None,
@@ -182,14 +254,17 @@ def lasso_of(
     positive: bool = False,
     Xhat: Array | None = None,
 ) -> Coding:
-    """The lasso of each signal on a dictionary; ``slopes`` (M, S N) multiply its prices."""
+    """The lasso of each signal on a dictionary with the Gram matrix ``G``.
+
+    ``slopes`` (M, S N) multiply its prices.
+    """
     observed = signals.observed
     return code(
-        D.gram,
+        G,
         D.correlations(signals.X.T @ D.kernel.U if Xhat is None else Xhat),
         alpha * D.omega.ravel() * (1.0 if slopes is None else slopes),
         signals.energy,
-        np.zeros((signals.n_signals, D.n_atoms)) if start is None else start,
+        np.zeros((signals.n_signals, D.decay.size)) if start is None else start,
         tol=tol,
         D=None if observed is None else D.kernel.atoms(D.tau),
         observed=None if observed is None else np.ascontiguousarray(observed.T),
@@ -237,10 +312,14 @@ def code_signals(
     """
     penalty = L1() if penalty is None else penalty
     how: dict[str, Any] = {"tol": tol, "n_threads": n_threads, "positive": positive}
+
+    def lasso(some: Signals, start: Array | None = None, slopes: Array | None = None) -> Coding:
+        return lasso_of(D, D.gram, some, alpha, start, slopes, **how)
+
     if penalty.is_linear:
-        return lasso_of(D, signals, alpha, start, **how)
+        return lasso(signals, start)
     nothing = np.zeros(signals.n_signals)
-    first = lasso_of(D, signals, alpha, **how) if start is None else Coding(start, nothing, nothing)
+    first = lasso(signals) if start is None else Coding(start, nothing, nothing)
     h, value, gap = first.h.copy(), first.value.copy(), first.gap.copy()
     open_ = np.arange(len(h))
     for _ in range(n_rounds):
@@ -249,7 +328,7 @@ def code_signals(
         before = h[open_]
         slopes = penalty.slope(np.abs(before) * D.omega.ravel(), alpha)
         some = signals if open_.size == len(h) else signals.take(open_)
-        coding = lasso_of(D, some, alpha, before, slopes, **how)
+        coding = lasso(some, before, slopes)
         h[open_], value[open_], gap[open_] = coding.h, coding.value, coding.gap
         moved = np.abs(coding.h - before).max(axis=1, initial=0.0)
         open_ = open_[moved > SETTLED * np.abs(coding.h).max(axis=1, initial=0.0)]

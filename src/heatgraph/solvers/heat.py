@@ -68,8 +68,8 @@ def solve_heat(
     engine : Engine
         The objective of the signals.
     start : Solution
-        Where to start: :meth:`Solution.start` of weights and scales, from which the l1 fit comes
-        first, or an earlier solution, which is gone on from, its iterations counted.
+        Where to start: weights and scales alone, from which the l1 fit comes first, or an earlier
+        solution, which is gone on from, its iterations counted.
     learn_scales : bool
         Whether the scales are variables too.
     max_iter : int
@@ -93,10 +93,15 @@ def solve_heat(
     if start.codes is None and keeper.get() is None:
         if first_tol is None:
             first_tol = tol if linear else max(tol, ROUGH)
-        fit = partial(_l1_fit, problem, start.w, first_tol, max_iter, monitor)
-        start = fit(start.tau, keeper.within("first"))
+        stage = _L1(problem, first_tol, max_iter)
+        usual = run_stage(stage, start, monitor, keeper.within("first"))
+        start, w = _solution(problem, *usual), start.w
         if second_scales is not None and start.status is not Status.INTERRUPTED:
-            start = _better(start, attempt(partial(fit, second_scales, keeper.within("second"))))
+            other = replace(problem, tau=second_scales)
+            stage = _L1(other, first_tol, max_iter)
+            from_second = Solution(w, second_scales), monitor, keeper.within("second")
+            second = attempt(partial(run_stage, stage, *from_second))
+            start = _better(start, None if second is None else _solution(other, *second))
         if linear or start.status is Status.INTERRUPTED:
             return start
         max_iter += 0 if count_first else start.n_iter
@@ -115,19 +120,6 @@ def solve_heat(
     if status is Status.CONVERGED and state.point.residual > tol:
         status = Status.STALLED
     return replace(_solution(problem, state.point, status), objective=history, memory=None)
-
-
-def _l1_fit(
-    problem: _Problem,
-    w: Array,
-    tol: float,
-    max_iter: int,
-    monitor: Monitor | None,
-    tau: Array,
-    keeper: Keeper,
-) -> Solution:
-    stage = _L1(replace(problem, tau=tau), tol, max_iter)
-    return _solution(stage.problem, *run_stage(stage, Solution.start(w, tau), monitor, keeper))
 
 
 def _better(usual: Solution, second: Solution | None) -> Solution:
@@ -323,12 +315,17 @@ class _Rounds:
     def _touch(self, state: _Round) -> _Round:
         """The tangent at the codes of a state, and its objective there with new codes."""
         problem, point, settled = self.problem, state.point, state.settled
-        codes = point.at.aux
+        codes, (w, tau) = point.at.aux, problem.split(point.x)
+        # Where the penalty is stationary, unless the fit is only to be compared.
+        exact = self.tol < ROUGH
         if point.n_iter >= self.max_iter and not settled:
-            codes, settled = self._settle(point.x, codes), True
-        slopes, above = problem.engine.tangent(*problem.split(point.x), codes)
+            codes = problem.engine.settle(w, tau, codes) if exact else codes
+            settled = True
+        slopes, above = problem.engine.tangent(w, tau, codes)
         method = problem.method(0.5 * self.tol, self.max_iter, slopes)
-        fresh = replace(method.init(point.x, codes, point.memory), n_iter=point.n_iter)
+        at = problem.evaluate(point.x, codes, slopes)
+        residual = method.residual(point.x, at)
+        fresh = State(point.x, at, point.memory, (at.value,), residual, point.n_iter)
         # The round begins at the graph where the last one ended, with new sources.
         past, number = state.history[:-1], state.number + 1
         round_ = _Round(fresh, past, slopes, above, codes, number, is_new=False)
@@ -341,17 +338,10 @@ class _Rounds:
         if settled or status is not Status.CONVERGED:
             return replace(round_, settled=settled, status=status)
         settled = round_.point.residual <= self.tol
-        if settled:
-            codes = self._settle(point.x, fresh.at.aux)
-            at = replace(fresh.at, aux=codes)
+        if settled and exact:
+            at = replace(fresh.at, aux=problem.engine.settle(w, tau, fresh.at.aux))
             round_ = replace(round_, point=replace(round_.point, at=at))
         return replace(round_, settled=settled, is_new=True)
-
-    def _settle(self, x: Array, codes: Any) -> Any:
-        """The codes at which the penalty is stationary, unless the fit is only to be compared."""
-        if self.tol >= ROUGH:
-            return codes
-        return self.problem.engine.settle(*self.problem.split(x), codes)
 
     def _with_fall(self, state: _Round) -> _Round:
         """With the fall of the objective by new codes added to the residual."""

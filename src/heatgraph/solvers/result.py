@@ -77,7 +77,7 @@ class Monitor(Protocol):
 
 @dataclass(frozen=True)
 class Solution:
-    """The end of a fit, or the start of one.
+    """The end of a fit, or the start of one: weights and scales alone.
 
     Attributes
     ----------
@@ -104,26 +104,9 @@ class Solution:
 
     w: Array
     tau: Array
-    codes: Any
-    objective: Array
-    status: Status
-    n_iter: int
-    residual: float = field(default=float("nan"))
+    codes: Any = None
+    objective: Array = field(default_factory=lambda: np.empty(0))
+    status: Status = Status.MAX_ITER
+    n_iter: int = 0
+    residual: float = float("nan")
     memory: tuple[Array, Array] | None = None
-
-    @classmethod
-    def start(cls, w: Array, tau: Array) -> Solution:
-        """A start: weights and scales for which nothing was solved yet.
-
-        Parameters
-        ----------
-        w : ndarray (n_candidates,)
-            Weights of the candidate edges.
-        tau : ndarray (n_scales,)
-            The scales.
-
-        Returns
-        -------
-        Solution
-        """
-        return cls(w, tau, None, np.empty(0), Status.MAX_ITER, 0)
