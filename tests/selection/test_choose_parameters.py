@@ -11,7 +11,7 @@ import pytest
 from heatgraph import LearnHeat
 from heatgraph.datasets import make_graph, make_heat_signals
 from heatgraph.graph.candidates import CandidateEdges
-from heatgraph.models.heat import ATOMS, PENALTIES, HeatObjective, Signals
+from heatgraph.models.heat import ATOMS, PENALTIES, HeatObjective, Signals, units_of
 from heatgraph.selection.choose_parameters import (
     CODINGS,
     MOST_STEPS,
@@ -26,7 +26,6 @@ from heatgraph.selection.choose_parameters import (
     fit_part,
     hold_out,
     predict_hidden,
-    units_of,
 )
 from heatgraph.selection.folds import Folds, Split, make_folds
 from heatgraph.selection.masked_prediction import HiddenPart

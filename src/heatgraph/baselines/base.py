@@ -26,7 +26,7 @@ from heatgraph.estimators.fitted_graph import (
     store_graph,
     warn_of_status,
 )
-from heatgraph.estimators.hidden import PrecisionMixin, node_means
+from heatgraph.estimators.hidden import PrecisionMixin
 from heatgraph.estimators.parameters import n_threads
 from heatgraph.estimators.progress import watch_fit
 from heatgraph.estimators.time_series import with_epochs
@@ -36,6 +36,7 @@ from heatgraph.estimators.validation import (
     check_number,
     check_number_or,
     check_signals,
+    node_means,
     node_names,
     over_square,
     resolve_candidates,

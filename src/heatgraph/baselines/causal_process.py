@@ -21,11 +21,16 @@ from heatgraph.baselines.causal_solver import (
     nearest_shift,
 )
 from heatgraph.estimators.fitted_graph import CUT, ReportMixin, warn_of_status
-from heatgraph.estimators.hidden import node_means
 from heatgraph.estimators.parameters import n_threads
 from heatgraph.estimators.progress import watch_fit
 from heatgraph.estimators.time_series import with_epochs
-from heatgraph.estimators.validation import check_complete, check_number, node_names, unit_of
+from heatgraph.estimators.validation import (
+    check_complete,
+    check_number,
+    node_means,
+    node_names,
+    unit_of,
+)
 from heatgraph.graph import Graph
 from heatgraph.selection.masked_prediction import sparsest_within_error
 from heatgraph.solvers.result import Monitor, Status

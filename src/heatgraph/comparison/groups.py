@@ -14,8 +14,13 @@ from sklearn.base import clone
 
 from heatgraph.arrays import Array, Ints
 from heatgraph.baselines import GeneralizedLaplacian
-from heatgraph.estimators.hidden import node_means
-from heatgraph.estimators.validation import Names, check_choice, check_number, node_names
+from heatgraph.estimators.validation import (
+    Names,
+    check_choice,
+    check_number,
+    node_means,
+    node_names,
+)
 from heatgraph.graph import CandidateEdges, Graph
 from heatgraph.graph.convert import labels
 

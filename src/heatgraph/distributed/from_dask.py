@@ -100,13 +100,6 @@ def _of_batch(rows: Any) -> SignalSummary:
     return SignalSummary(len(X), top, squares, sums, n_observed, 0, checksum)
 
 
-def is_dask(X: Any) -> bool:
-    """Whether this is for a cluster to read, without importing Dask where it is not."""
-    if isinstance(X, ParquetSignals):
-        return True
-    return hasattr(X, "__dask_graph__") and hasattr(X, "to_delayed")
-
-
 @contextmanager
 def cluster_client(n_threads: int) -> Iterator[Any]:
     """The client that is there, or one of threads in this process for the time of the block."""

@@ -15,7 +15,7 @@ from rich.console import Console
 from sklearn.base import clone
 
 from heatgraph.arrays import Array
-from heatgraph.distributed.from_dask import as_array, is_dask
+from heatgraph.distributed.from_dask import as_array
 from heatgraph.errors import did_you_mean
 from heatgraph.estimators.heat_covariance import HeatCovariance
 from heatgraph.estimators.hidden import (
@@ -24,7 +24,6 @@ from heatgraph.estimators.hidden import (
     ModelComparison,
     Predicted,
     ShrunkCovariance,
-    counts_of,
     hidden_errors,
     log_ratios,
 )
@@ -37,6 +36,8 @@ from heatgraph.estimators.validation import (
     check_choice,
     check_number,
     check_signals,
+    counts_of,
+    is_dask,
     node_names,
     unit_of,
 )

@@ -12,8 +12,7 @@ import numpy as np
 import pandas as pd
 
 from heatgraph.arrays import Array
-from heatgraph.estimators.hidden import node_means
-from heatgraph.estimators.validation import over_square, power_of_two, unit_of
+from heatgraph.estimators.validation import node_means, over_square, power_of_two, unit_of
 from heatgraph.models.gaussian import GaussianPoint, mean_variance
 from heatgraph.models.moments import Moments, expected_moments, rescaled_log_likelihood
 from heatgraph.models.observed import ObservedHeat

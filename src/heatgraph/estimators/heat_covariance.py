@@ -13,7 +13,7 @@ from sklearn.covariance import EmpiricalCovariance
 
 from heatgraph.arrays import Array, Ints
 from heatgraph.distributed.chunked_signals import fold_moments
-from heatgraph.distributed.from_dask import as_array, is_dask
+from heatgraph.distributed.from_dask import as_array
 from heatgraph.errors import ParameterError
 from heatgraph.estimators.checkpoint import fingerprint, kept_in
 from heatgraph.estimators.fitted_graph import (
@@ -29,7 +29,7 @@ from heatgraph.estimators.gaussian_fitting import (
     counting,
 )
 from heatgraph.estimators.gaussian_model import GaussianModelMixin, significant_edges, tests_of
-from heatgraph.estimators.hidden import HiddenScoreMixin, counts_of
+from heatgraph.estimators.hidden import HiddenScoreMixin
 from heatgraph.estimators.large_covariance import fit_large, fit_large_chunks, is_large
 from heatgraph.estimators.parameters import edge_count, n_threads
 from heatgraph.estimators.progress import Watch, watch_fit
@@ -42,6 +42,8 @@ from heatgraph.estimators.validation import (
     check_number_or,
     check_range,
     check_signals,
+    counts_of,
+    is_dask,
     node_names,
     over_square,
     per_square,

@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from heatgraph.arrays import Array, Ints, Mask
 from heatgraph.errors import ParameterError
 from heatgraph.estimators.validation import Names, check_complete, check_signals, unit_of
+from heatgraph.estimators.validation import node_means as node_means
 from heatgraph.models.heat import Signals
 from heatgraph.models.moments import gap_patterns
 from heatgraph.selection.folds import Split, make_folds
@@ -144,20 +145,6 @@ def hidden_errors(model: Any, X: Array, hidden: Mask, unit: float) -> tuple[Arra
         missed = np.where(hidden[rows], truth - guess / unit, 0.0)
         sums[rows] = np.einsum("mn,mn->m", missed, missed)
     return error, total
-
-
-def node_means(X: Array) -> Array:
-    """The mean of what was observed of each node; 0 where nothing was."""
-    observed = ~np.isnan(X)
-    size = float(np.abs(X[observed]).max(initial=0.0)) or 1.0
-    sums = np.where(observed, X / size, 0.0).sum(axis=0)
-    means: Array = sums / np.maximum(observed.sum(axis=0), 1) * size
-    return means
-
-
-def counts_of(X: Array) -> Array:
-    """How many values of each node were observed in signals (M, N)."""
-    return np.asarray((~np.isnan(X)).sum(axis=0), dtype=np.float64)
 
 
 def warn_of_guesses(model: Any, X: Array) -> None:

@@ -14,20 +14,21 @@ from heatgraph.arrays import Array, Ints
 from heatgraph.distributed.from_dask import (
     as_array,
     cluster_client,
-    is_dask,
     lazy_sources,
     signals_of,
     summary_of,
 )
 from heatgraph.distributed.signals import DaskSignals
 from heatgraph.estimators.heat_covariance import HeatCovariance
-from heatgraph.estimators.hidden import counts_of, node_means
 from heatgraph.estimators.parameters import n_threads
 from heatgraph.estimators.validation import (
     Names,
     centre_nodes,
     check_choice,
     check_signals,
+    counts_of,
+    is_dask,
+    node_means,
     node_names,
     power_of_two,
     set_features,

@@ -24,8 +24,8 @@ from heatgraph.estimators.validation import (
 )
 from heatgraph.graph import CandidateEdges, Graph
 from heatgraph.kernels.spectral import HeatKernel, Kernel, kernel_of
-from heatgraph.models.heat import ATOMS, PENALTIES, AtomWeights, HeatObjective, Signals
-from heatgraph.selection.choose_parameters import ALPHAS, BETAS, Grid, units_of
+from heatgraph.models.heat import ATOMS, PENALTIES, AtomWeights, HeatObjective, Signals, units_of
+from heatgraph.selection.choose_parameters import ALPHAS, BETAS, Grid
 from heatgraph.solvers.palm import PaperOptions
 from heatgraph.solvers.signal_model import SignalModel
 

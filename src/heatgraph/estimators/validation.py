@@ -15,6 +15,7 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.validation import validate_data
 
 from heatgraph.arrays import Array, Ints
+from heatgraph.distributed.parquet import ParquetSignals
 from heatgraph.errors import ParameterError
 from heatgraph.graph import CandidateEdges, Graph
 
@@ -25,6 +26,13 @@ TWINS = 1e-14  # of the squares of two nodes: what rounding leaves of their diff
 NEAREST = 8  # neighbours that carry weight at the start on many nodes
 MANY_ROWS = 30_000  # from here on nearest rows are found approximately, where that is installed
 IN_RANGE = (1e-140, 1e150)  # sizes of values whose variances, and their inverses, are finite
+
+
+def is_dask(X: Any) -> bool:
+    """Whether this is for a cluster to read, without importing Dask where it is not."""
+    if isinstance(X, ParquetSignals):
+        return True
+    return hasattr(X, "__dask_graph__") and hasattr(X, "to_delayed")
 
 
 def check_range(unit: float) -> None:
@@ -137,6 +145,20 @@ def centre_nodes(X: Array) -> tuple[Array, Array]:
     largest, spread = (np.fmax.reduce(np.abs(entries), axis=0) for entries in (X, around))
     around[:, spread <= ROUNDING * largest] *= 0.0  # NaN stays NaN
     return level, around
+
+
+def node_means(X: Array) -> Array:
+    """The mean of what was observed of each node; 0 where nothing was."""
+    observed = ~np.isnan(X)
+    size = float(np.abs(X[observed]).max(initial=0.0)) or 1.0
+    sums = np.where(observed, X / size, 0.0).sum(axis=0)
+    means: Array = sums / np.maximum(observed.sum(axis=0), 1) * size
+    return means
+
+
+def counts_of(X: Array) -> Array:
+    """How many values of each node were observed in signals (M, N)."""
+    return np.asarray((~np.isnan(X)).sum(axis=0), dtype=np.float64)
 
 
 def power_of_two(size: float) -> float:

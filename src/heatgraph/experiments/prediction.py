@@ -11,8 +11,7 @@ import pandas as pd
 
 from heatgraph.arrays import Array, Mask
 from heatgraph.graph import CandidateEdges
-from heatgraph.models.heat import ATOMS, Dictionary, HeatObjective, Signals
-from heatgraph.selection.choose_parameters import units_of
+from heatgraph.models.heat import ATOMS, Dictionary, HeatObjective, Signals, units_of
 from heatgraph.solvers.engine import code_signals
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -75,6 +75,16 @@ class Signals:
         """The squared norm of each signal's observed entries, (M,)."""
         energy: Array = np.einsum("nm,nm->m", self.X, self.X)
         return energy
+
+
+def units_of(signals: Any) -> tuple[float, float]:
+    """What 1 means for alpha and for beta, so that neither depends on the units of X or on M.
+
+    The norm of a typical signal; the energy of all signals over the number of nodes, as
+    ``||L||_F^2`` grows with that number.
+    """
+    total = signals.total_energy
+    return float(np.sqrt(total / signals.n_signals)), total / signals.n_nodes
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -120,16 +119,6 @@ class Choice:
     @property
     def n_scales(self) -> int:
         return self.scales.size
-
-
-def units_of(signals: Any) -> tuple[float, float]:
-    """What 1 means for alpha and for beta, so that neither depends on the units of X or on M.
-
-    The norm of a typical signal; the energy of all signals over the number of nodes, as
-    ``||L||_F^2`` grows with that number.
-    """
-    total = signals.total_energy
-    return float(np.sqrt(total / signals.n_signals)), total / signals.n_nodes
 
 
 def choose(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -105,7 +106,7 @@ class Solution:
     w: Array
     tau: Array
     codes: Any = None
-    objective: Array = field(default_factory=lambda: np.empty(0))
+    objective: Array = field(default_factory=partial(np.empty, 0))
     status: Status = Status.MAX_ITER
     n_iter: int = 0
     residual: float = float("nan")
