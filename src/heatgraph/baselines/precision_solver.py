@@ -84,7 +84,7 @@ def fit_precision(
     lower = np.zeros_like(x)
     lower[candidates.n_edges :] = -UNBOUNDED if free else 0.0
 
-    def report(state: NewtonState) -> None:
+    def report(state: NewtonState[_Point]) -> None:
         if monitor is not None:
             edges = int(np.count_nonzero(state.point.x[: candidates.n_edges]))
             value = float(state.point.value)
@@ -332,7 +332,7 @@ class _Point:
         return self.problem.curvature(self.covariance)
 
     def information_between(self, some: Ints) -> InformationProducts:
-        return InformationProducts(self, some)
+        return InformationProducts(self.information, self.x.size, some)
 
     def information(self, d: Array) -> Array:
         """The Hessian, ``D -> C D C``, along ``d``."""

@@ -197,8 +197,7 @@ def stage_files(checkpoint: str | os.PathLike[str], cv: int = 3) -> list[Path]:
 def _shape(X: Any) -> tuple[int, int]:
     """How many signals and nodes; an input that has no such shape is refused by the fit."""
     if is_dask(X):
-        shape: tuple[int, int] = as_array(X).shape
-        return shape
+        return as_array(X).shape
     sizes = tuple(getattr(X, "shape", None) or np.shape(X))
     return (int(sizes[0]), int(sizes[1])) if len(sizes) == 2 else (0, 0)
 
@@ -283,7 +282,9 @@ class _Comparing:
         fallback = self._whole("gaussian")  # seconds, where the sparse model takes minutes
         if fallback.status_ is Status.INTERRUPTED:
             return fallback
-        held_out = _held_out(self.X, self.cv, self.groups, self.parameters.get("random_state"))
+        X, seed = self.X, self.parameters.get("random_state") or 0
+        rows = _first_signals(X) if is_dask(X) else check_signals(HeatCovariance(), X, reset=True)
+        held_out = HeldOut.of(rows, node_names(X), self.cv, self.groups, seed)
         no_graph = gaussian = total = sparse = None
         try:
             no_graph, _ = held_out.errors(ShrunkCovariance())
@@ -325,11 +326,6 @@ class _Comparing:
         estimator = estimator_of(model, self.X, self.parameters)
         with stage(f"{model} model, all signals"):
             return _keeping(estimator, model).fit(self.X, groups=self.groups)
-
-
-def _held_out(X: Any, cv: Any, groups: Any, seed: int | None) -> HeldOut:
-    rows = _first_signals(X) if is_dask(X) else check_signals(HeatCovariance(), X, reset=True)
-    return HeldOut.of(rows, node_names(X), cv, groups, 0 if seed is None else seed)
 
 
 def _errors(

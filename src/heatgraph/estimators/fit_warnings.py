@@ -137,18 +137,13 @@ def _warn_of_level(signals: Signals, fit: Fit) -> None:
         _warn_of_means(signals)
 
 
-def means_beyond_chance(signals: Signals) -> float:
-    """The share of the energy that lies in the means of the nodes, less what it is by chance."""
-    n = np.maximum(signals.n_observed, 1)
-    mean, square = signals.X.sum(axis=1) / n, np.square(signals.X).sum(axis=1) / n
-    excess = np.square(mean) - (square - np.square(mean)) / n
-    return float(excess.sum() / square.sum()) if square.any() else 0.0
-
-
 def _warn_of_means(signals: Signals) -> None:
     """Heat that starts from zero, of either sign, has means of zero; heat of one sign has not."""
     up, down = (float(np.square(np.maximum(X, 0.0)).sum()) for X in (signals.X, -signals.X))
-    share = means_beyond_chance(signals)
+    n = np.maximum(signals.n_observed, 1)
+    mean, square = signals.X.sum(axis=1) / n, np.square(signals.X).sum(axis=1) / n
+    excess = np.square(mean) - (square - np.square(mean)) / n
+    share = float(excess.sum() / square.sum()) if square.any() else 0.0
     enough = max(OF_MEANS, BY_CHANCE / signals.n_signals)
     if share > enough and min(up, down) > ONE_SIGN * (up + down):
         warnings.warn(

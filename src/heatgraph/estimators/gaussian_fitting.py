@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import partial, reduce
 from operator import add
 from typing import Any
 
@@ -131,7 +131,9 @@ def fit_rows(settings: CovarianceSettings, X: Array) -> CovarianceFit:
     parts = np.array_split(X, min(N_FOLDS, len(X)))
     if not np.isnan(X).any():
         sums = [Moments.of(part) for part in parts]
-        return fit_moments(settings, sums, folds=lambda: _complete_folds(settings, X))
+        splits = settings.splits(X)
+        halves = ((Moments.of(X[s.train]), Moments.of(X[s.test])) for s in splits)
+        return fit_moments(settings, sums, halves=halves)
     strength, table, interrupted = _choose(settings, len(parts), lambda: _row_folds(settings, X))
     settings = settings.with_kernel(strength)
     location, C = _pilot(settings, X)
@@ -143,16 +145,19 @@ def fit_moments(
     settings: CovarianceSettings,
     parts: Sequence[Moments],
     strength: Strength | None = None,
-    folds: Callable[[], list[Fold]] | None = None,
+    halves: Iterable[tuple[Moments, Moments]] | None = None,
 ) -> CovarianceFit:
     """Fit the sum of moments, each of which is held out in turn where the strength is chosen.
 
-    ``folds`` are others to choose it by.
+    ``halves``, to fit and held out, are others to choose it by.
     """
     table, interrupted = None, False
     if strength is None:
+        if halves is None:
+            rest = ([*parts[:k], *parts[k + 1 :]] for k in range(len(parts)))
+            halves = ((reduce(add, some), part) for some, part in zip(rest, parts, strict=True))
         strength, table, interrupted = _choose(
-            settings, len(parts), folds or (lambda: _moment_folds(settings, parts))
+            settings, len(parts), partial(_usable, settings, halves)
         )
     settings = settings.with_kernel(strength)
     moments = reduce(add, parts)
@@ -172,7 +177,9 @@ def _choose(
         return held, None, False
     usable = [] if n_folds < 2 else folds()
     if not usable:
-        return replace(_nearest(settings, GIVEN_FEW), kernel=usual), None, False
+        rho = min(settings.rhos, key=lambda rho: abs(rho - GIVEN_FEW.rho))
+        c = min(settings.penalties, key=lambda c: abs(c - GIVEN_FEW.c))
+        return Strength(rho, c, kernel=usual), None, False
     return choose_strength(
         settings.fitter,
         usable,
@@ -183,25 +190,6 @@ def _choose(
         report=settings.tried,
         keeper=settings.keeper.within("choice"),
     )
-
-
-def _nearest(settings: CovarianceSettings, strength: Strength) -> Strength:
-    return Strength(
-        min(settings.rhos, key=lambda rho: abs(rho - strength.rho)),
-        min(settings.penalties, key=lambda c: abs(c - strength.c)),
-    )
-
-
-def _moment_folds(settings: CovarianceSettings, parts: Sequence[Moments]) -> list[Fold]:
-    rest = [
-        reduce(add, [part for m, part in enumerate(parts) if m != k]) for k in range(len(parts))
-    ]
-    return _usable(settings, zip(rest, parts, strict=True))
-
-
-def _complete_folds(settings: CovarianceSettings, X: Array) -> list[Fold]:
-    splits = settings.splits(X)
-    return _usable(settings, ((Moments.of(X[s.train]), Moments.of(X[s.test])) for s in splits))
 
 
 def _usable(settings: CovarianceSettings, halves: Iterable[tuple[Moments, Moments]]) -> list[Fold]:
@@ -262,14 +250,10 @@ def _pilot(settings: CovarianceSettings, X: Array) -> tuple[Array, Array]:
         mean = settings.location(moments)
         S = shrunk(moments.around(mean), PILOT)
         fit = rough.likeliest(S, rough.start(S, moments.count) if x is None else x)
-        _raise_if_stopped(fit)
+        if fit.status is Status.INTERRUPTED:
+            raise KeyboardInterrupt
         x, C = fit.x, fit.point.covariance
     return mean, C
-
-
-def _raise_if_stopped(fit: GaussianFit) -> None:
-    if fit.status is Status.INTERRUPTED:
-        raise KeyboardInterrupt
 
 
 def _likeliest(settings: CovarianceSettings, S: Array, n_signals: float) -> GaussianFit:

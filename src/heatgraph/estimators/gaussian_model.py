@@ -158,27 +158,11 @@ class GaussianModelMixin(
         g = kernel_of(self.kernel_)
         return np.array([g.value(lam, tau) for tau in self.scales_.tolist()])
 
-    def inverse_transform(self, H: Any) -> Array:
-        """The signals that sources diffuse into, around ``location_``.
-
-        Parameters
-        ----------
-        H : array-like (n_signals, n_scales, n_nodes) or (n_signals, n_scales * n_nodes)
-            Sources; the second form is that of :meth:`transform`.
-
-        Returns
-        -------
-        ndarray (n_signals, n_nodes)
-            Without noise.
-        """
-        check_is_fitted(self)
-        sources = self._as_sources(H)
+    def _diffused(self, sources: Array) -> Array:
         if self.solver_ == "sparse":
-            return heat_of(self).diffused(sources) + self.location_
+            return heat_of(self).diffused(sources)
         lam, U = self._modes()
-        spectral = sources @ U
-        diffused = np.einsum("msk,sk->mk", spectral, self._decay(lam)) @ U.T
-        return np.asarray(diffused + self.location_)
+        return np.einsum("msk,sk->mk", sources @ U, self._decay(lam)) @ U.T
 
     def impute(self, X: Any, return_std: bool = False) -> Any:
         """``X`` with its NaN replaced by their mean given what was observed of the same signal.

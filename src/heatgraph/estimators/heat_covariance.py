@@ -425,7 +425,7 @@ class HeatCovariance(GaussianModelMixin, HiddenScoreMixin, ReportMixin, Empirica
         check_number_or("cut", self.cut, ("auto", *CUTS, "significance"))
         max_iter = int(check_number("max_iter", self.max_iter, minimum=1, integer=True))
 
-        def report(state: NewtonState) -> None:
+        def report(state: NewtonState[Any]) -> None:
             if watch.step is not None:
                 n = int((state.point.x[: candidates.n_edges] > 0.0).sum())
                 value = state.history[-1]

@@ -385,8 +385,7 @@ class ModelComparison:
 def log_ratios(sparse: Array, gaussian: Array, total: Array) -> Array:
     """Logarithms of the ratio of two models' squared errors of each signal, (M,)."""
     floor = EXACT * float(np.nanmean(total)) or 1.0
-    ratios: Array = np.log((sparse + floor) / (gaussian + floor))
-    return ratios
+    return np.log((sparse + floor) / (gaussian + floor))
 
 
 class Predicted(NamedTuple):

@@ -530,24 +530,6 @@ class LearnHeat(HiddenScoreMixin, SourcesMixin, ReportMixin, TransformerMixin, B
         sources = self.code(X).sources
         return sources.reshape(len(sources), -1)
 
-    def inverse_transform(self, H: Any) -> Array:
-        """The signals that sources diffuse into, around ``location_``.
-
-        Parameters
-        ----------
-        H : array-like (n_signals, n_scales, n_nodes) or (n_signals, n_scales * n_nodes)
-            Sources; the second form is that of :meth:`transform`.
-
-        Returns
-        -------
-        ndarray (n_signals, n_nodes)
-            Without noise.
-        """
-        check_is_fitted(self)
-        sources = self._as_sources(H)
-        diffused = self._model().synthesis(sources.transpose(1, 2, 0)).T
-        return diffused + self.location_
-
     def impute(self, X: Any) -> Any:
         """``X`` with its NaN replaced by what the sources of the observed entries diffuse into.
 
@@ -623,6 +605,9 @@ class LearnHeat(HiddenScoreMixin, SourcesMixin, ReportMixin, TransformerMixin, B
                 stacklevel=2,
             )
         return share
+
+    def _diffused(self, sources: Array) -> Array:
+        return self._model().synthesis(sources.reshape(len(sources), -1))
 
     def _model(self) -> DenseModel | LargeModel:
         """What codes and diffuses further signals: by all pairs, or without."""

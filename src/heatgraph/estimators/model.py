@@ -116,10 +116,9 @@ class LargeModel:
         ]
         return np.concatenate(parts).T
 
-    def synthesis(self, H: Array) -> Array:
-        """``sum_s E_s H_s`` (N, M) of sources (S, N, M)."""
-        rows = np.ascontiguousarray(H.transpose(2, 0, 1)).reshape(H.shape[2], -1)
-        return self._dictionary.synthesis(rows).T
+    def synthesis(self, h: Array) -> Array:
+        """What sources (M, S N) diffuse into, (M, N)."""
+        return self._dictionary.synthesis(h)
 
 
 def dictionary_on(
@@ -168,10 +167,9 @@ class DenseModel:
         """What the sources of signals diffuse into, (N, M)."""
         return self._dictionary.synthesis(self.code(signals, alpha).h).T
 
-    def synthesis(self, H: Array) -> Array:
-        """``sum_s E_s H_s`` (N, M) of sources (S, N, M)."""
-        S, N, M = H.shape
-        return self._dictionary.synthesis(H.transpose(2, 0, 1).reshape(M, S * N)).T
+    def synthesis(self, h: Array) -> Array:
+        """What sources (M, S N) diffuse into, (M, N)."""
+        return self._dictionary.synthesis(h)
 
 
 BEYOND = 8.0  # times the learned scales: how far the scales that are tried reach
@@ -184,6 +182,7 @@ class SourcesMixin:
 
     graph_: Graph
     n_features_in_: int
+    location_: Array
     scales_: Array
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
@@ -203,6 +202,26 @@ class SourcesMixin:
         names = self.graph_.names or tuple(f"x{k}" for k in range(self.n_features_in_))
         scales = range(1, self.scales_.size + 1)
         return np.array([f"{name}@scale{s}" for s in scales for name in names], dtype=object)
+
+    def inverse_transform(self, H: Any) -> Array:
+        """The signals that sources diffuse into, around ``location_``.
+
+        Parameters
+        ----------
+        H : array-like (n_signals, n_scales, n_nodes) or (n_signals, n_scales * n_nodes)
+            Sources; the second form is that of :meth:`transform`.
+
+        Returns
+        -------
+        ndarray (n_signals, n_nodes)
+            Without noise.
+        """
+        check_is_fitted(self)
+        return self._diffused(self._as_sources(H)) + self.location_
+
+    def _diffused(self, sources: Array) -> Array:
+        """The same of sources (n_signals, n_scales, n_nodes), around zero."""
+        raise NotImplementedError
 
     def _as_sources(self, H: Any) -> Array:
         """Sources in either layout as (n_signals, n_scales, n_nodes)."""
@@ -284,7 +303,7 @@ def _best_scales(
         if not better.size:
             continue
         some = signals.take(better)
-        left = some.X - kernel.synthesis(coding.h[better].T[None])
+        left = some.X - kernel.synthesis(coding.h[better]).T
         if some.observed is not None:
             left = np.where(some.observed, left, 0.0)
         least[better], scale[better] = coding.value[better], t

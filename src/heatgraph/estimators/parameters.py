@@ -114,6 +114,9 @@ def resolve(
     if solver == "paper":
         _check_plain(estimator, 'solver="dense", got solver="paper"; pass solver="dense"')
         _check_paper(atoms, penalty, rows)
+    max_iter, tol = MAX_ITER[solver], check_number("tol", estimator.tol)
+    if estimator.max_iter is not None:
+        max_iter = int(check_number("max_iter", estimator.max_iter, minimum=1, integer=True))
     alpha_unit, beta_unit = units_of(signals)
     rng = _generator(estimator.random_state)
     return HeatParameters(
@@ -128,8 +131,9 @@ def resolve(
         penalty=penalty,
         solver=solver,
         n_edges=check_n_edges(edge_count(estimator.n_edges, candidates.n_nodes), candidates),
-        max_iter=_limit(estimator.max_iter, solver),
-        tol=_tolerance(estimator.tol, solver, unit),
+        max_iter=max_iter,
+        # Relative; but the paper's is absolute, in the squared units of the signals.
+        tol=tol / unit / unit if solver == "paper" else tol,
         n_jobs=n_threads(estimator.n_jobs),
         rng=rng,
         model=SignalModel(bool(estimator.positive), bool(estimator.fit_intercept)),
@@ -259,8 +263,7 @@ def _rows_on_cluster(estimator: Any, signals: DaskSignals) -> Array:
     if not isinstance(estimator.candidates, (int, np.integer)):
         return np.empty((0, signals.n_nodes))
     lam, U = np.linalg.eigh(signals.gram)
-    rows: Array = np.sqrt(np.maximum(lam, 0.0))[:, None] * U.T
-    return rows
+    return np.sqrt(np.maximum(lam, 0.0))[:, None] * U.T
 
 
 def _check_not_silent(estimator: Any, X: Array) -> None:
@@ -308,18 +311,6 @@ def _check_paper(atoms: str, penalty: str, X: Array) -> None:
         raise ValueError(
             'solver="paper" takes no missing entries; use solver="dense", or fill them.'
         )
-
-
-def _limit(max_iter: Any, solver: str) -> int:
-    if max_iter is None:
-        return MAX_ITER[solver]
-    return int(check_number("max_iter", max_iter, minimum=1, integer=True))
-
-
-def _tolerance(tol: Any, solver: str, unit: float) -> float:
-    """Relative; but the paper's is absolute, in the squared units of the signals."""
-    given = check_number("tol", tol)
-    return given / unit / unit if solver == "paper" else given
 
 
 def _generator(random_state: Any) -> np.random.Generator:
@@ -430,8 +421,7 @@ def _from_graph(graph: Graph, candidates: CandidateEdges, names: Names, total: f
 
 
 def _on_simplex(w: Array, total: float) -> Array:
-    scaled: Array = w * (total / w.sum())
-    return scaled
+    return w * (total / w.sum())
 
 
 def n_threads(n_jobs: int | None) -> int:

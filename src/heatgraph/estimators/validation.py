@@ -152,8 +152,7 @@ def node_means(X: Array) -> Array:
     observed = ~np.isnan(X)
     size = float(np.abs(X[observed]).max(initial=0.0)) or 1.0
     sums = np.where(observed, X / size, 0.0).sum(axis=0)
-    means: Array = sums / np.maximum(observed.sum(axis=0), 1) * size
-    return means
+    return sums / np.maximum(observed.sum(axis=0), 1) * size
 
 
 def counts_of(X: Array) -> Array:
@@ -240,7 +239,7 @@ def resolve_candidates(candidates: Any, X: Array, names: Names) -> CandidateEdge
     names, of node numbers otherwise.
     """
     n = X.shape[1]
-    if is_every_pair(candidates):
+    if candidates is None or (isinstance(candidates, str) and candidates == "all"):
         return CandidateEdges.complete(n)
     if isinstance(candidates, (int, np.integer)) and not isinstance(candidates, bool):
         return _from_pairs(_nearest_rows(X, int(candidates)), n)
@@ -252,11 +251,6 @@ def resolve_candidates(candidates: Any, X: Array, names: Names) -> CandidateEdge
             raise ParameterError("candidates", f": the mask must be ({n}, {n}), got {mask.shape}.")
         return _from_pairs(np.stack([mask.row, mask.col], axis=1)[mask.data != 0], n)
     return _from_pairs(_numbered(candidates, names, n), n)
-
-
-def is_every_pair(candidates: Any) -> bool:
-    """Whether every pair of nodes may be an edge."""
-    return candidates is None or (isinstance(candidates, str) and candidates == "all")
 
 
 def start_near(candidates: CandidateEdges, X: Array) -> Array:
@@ -277,18 +271,14 @@ def start_near(candidates: CandidateEdges, X: Array) -> Array:
     near = np.minimum(rank[:n], rank[n:]) < NEAREST
     count = candidates.degrees(near.astype(np.float64))
     w = near / np.sqrt(np.maximum(count[candidates.i] * count[candidates.j], 1.0))
-    start: Array = w * (0.5 * N / w.sum())
-    return start
+    return w * (0.5 * N / w.sum())
 
 
 def _directions(X: Array) -> Array:
     """What each node showed (N, M), of length 1; missing entries and silent nodes zero."""
     rows = np.nan_to_num(X.T)
     size = np.linalg.norm(rows, axis=1, keepdims=True)
-    directions: Array = np.divide(
-        rows, size, out=np.zeros_like(rows, dtype=np.float64), where=size > 0.0
-    )
-    return directions
+    return np.divide(rows, size, out=np.zeros_like(rows, dtype=np.float64), where=size > 0.0)
 
 
 def columns_of(parameter: str, graph: Graph, n: int, names: Names) -> Ints:

@@ -89,5 +89,4 @@ def _greedy_colours(near: csr_array, most: int, rng: np.random.Generator) -> Int
         first = int(free[:most].argmax())
         colours[node] = first if free[first] else rng.integers(most)
         free[used] = True
-    numbered: Ints = np.unique(colours, return_inverse=True)[1]
-    return numbered
+    return np.unique(colours, return_inverse=True)[1]

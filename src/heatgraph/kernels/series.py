@@ -30,8 +30,7 @@ FACTOR_TOL = 1e-6  # of the largest factor: smaller ones are left out
 
 def chebyshev_nodes(n: int) -> Array:
     """``cos(pi (j + 1/2) / n)``, j = 0, ..., n - 1."""
-    nodes: Array = np.cos(np.pi * (np.arange(n) + 0.5) / n)
-    return nodes
+    return np.cos(np.pi * (np.arange(n) + 0.5) / n)
 
 
 def interpolate(values: Array) -> Array:
@@ -109,5 +108,4 @@ def _divided_differences(g: Array, c: Array) -> Array:
     D = (g[:, None] - g[None, :]) / apart
     slope_of_T = k[:, None] * np.sin(np.outer(k, angle)) / np.sin(angle)
     np.fill_diagonal(D, c @ slope_of_T)
-    differences: Array = D
-    return differences
+    return D

@@ -177,7 +177,7 @@ def kernel_of(kernel: Any) -> Kernel:
             f"{'is a class: make an object of it' if not missing else 'lacks ' + missing[0]}."
         )
     _check_values(kernel)
-    return kernel  # type: ignore[no-any-return]
+    return kernel
 
 
 def _check_values(kernel: Any) -> None:
@@ -206,8 +206,7 @@ def times_before_zero(kernel: Kernel, shares: Array) -> Array | None:
     if not past.size:
         return None
     falling = slice(past[0], None, -1)
-    times: Array = np.interp(shares, value[falling], at[falling])
-    return times
+    return np.interp(shares, value[falling], at[falling])
 
 
 @dataclass(frozen=True)
@@ -284,5 +283,4 @@ def exp_divided_differences(lam: Array, t: float) -> Array:
     apart = d > 0.0
     quotient = np.ones_like(d)
     np.divide(-np.expm1(-d), d, out=quotient, where=apart)
-    differences: Array = -t * np.exp(-t * np.minimum(lam[:, None], lam[None, :])) * quotient
-    return differences
+    return -t * np.exp(-t * np.minimum(lam[:, None], lam[None, :])) * quotient

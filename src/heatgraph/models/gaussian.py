@@ -14,9 +14,9 @@ at 1, and the noise.  Only the products ``tau w`` matter, so holding one scale l
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
 
 import numpy as np
 
@@ -61,8 +61,7 @@ class HeatSpectrum:
 
     def values(self, lam: Array) -> Array:
         """``f`` at eigenvalues of the Laplacian, (N,)."""
-        f: Array = self.v @ self.power.values(lam, self.tau) + self.sigma2
-        return f
+        return self.v @ self.power.values(lam, self.tau) + self.sigma2
 
     def slopes(self, lam: Array) -> Array:
         """Slopes of ``f`` there in ``log v``, ``log r`` and ``log sigma2``, (2 S, N)."""
@@ -88,8 +87,7 @@ class LogPenalty:
         return 2.0 * self.c**2 / self.n_signals * float(np.log1p(w / (self.c * self.se)).sum())
 
     def slope(self, w: Array) -> Array:
-        slope: Array = 2.0 * self.c**2 / self.n_signals / (self.c * self.se + w)
-        return slope
+        return 2.0 * self.c**2 / self.n_signals / (self.c * self.se + w)
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,8 +165,7 @@ class GaussianPoint:
     @cached_property
     def _moment(self) -> Array:
         """``U^T S U``."""
-        rotated: Array = self.U.T @ self.problem.S @ self.U
-        return rotated
+        return self.U.T @ self.problem.S @ self.U
 
     @cached_property
     def value(self) -> float:
@@ -247,7 +244,7 @@ class GaussianPoint:
         ``some`` are numbers of parameters, ascending.
         """
         if some.size > FEW_PARAMETERS:
-            return InformationProducts(self, some)
+            return InformationProducts(self.information, self.x.size, some)
         candidates = self.problem.candidates
         edges, others = np.split(some, [np.searchsorted(some, candidates.n_edges)])
         pairs = candidates.some(edges)
@@ -316,8 +313,7 @@ class GaussianPoint:
             in_w += s * np.square(self.problem.candidates.adjoint((self.U * q) @ self.U.T))
         others = np.square(self.spectral_slopes / self.f).sum(axis=1)
         # Below zero only by rounding, where the information vanishes.
-        diagonal: Array = np.maximum(np.concatenate([in_w, others]), LEAST_INFORMATION)
-        return diagonal
+        return np.maximum(np.concatenate([in_w, others]), LEAST_INFORMATION)
 
     @property
     def covariance(self) -> Array:
@@ -330,26 +326,18 @@ class GaussianPoint:
         return _symmetric((self.U / self.f) @ self.U.T)
 
 
-class HasInformation(Protocol):
-    """A point that multiplies by its information."""
-
-    @property
-    def x(self) -> Array: ...
-    def information(self, d: Array, /) -> Array: ...
-
-
 @dataclass(frozen=True, eq=False)
 class InformationProducts:
-    """Products with the information between ``some`` parameters of a point."""
+    """Products with the information between ``some`` of ``n`` parameters, by that of all."""
 
-    point: HasInformation
+    information: Callable[[Array], Array]
+    n: int
     some: Ints
 
     def __matmul__(self, d: Array) -> Array:
-        whole = np.zeros_like(self.point.x)
+        whole = np.zeros(self.n)
         whole[self.some] = d
-        product: Array = self.point.information(whole)[self.some]
-        return product
+        return self.information(whole)[self.some]
 
 
 def _heaviest(kernel: Kernel) -> float:
@@ -365,5 +353,4 @@ def _diagonal(A: Array) -> Array:
 
 def _symmetric(A: Array) -> Array:
     """Of the two triangles, which differ by rounding, their mean."""
-    symmetric: Array = 0.5 * (A + A.T)
-    return symmetric
+    return 0.5 * (A + A.T)

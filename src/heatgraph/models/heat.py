@@ -73,8 +73,7 @@ class Signals:
     @cached_property
     def energy(self) -> Array:
         """The squared norm of each signal's observed entries, (M,)."""
-        energy: Array = np.einsum("nm,nm->m", self.X, self.X)
-        return energy
+        return np.einsum("nm,nm->m", self.X, self.X)
 
 
 def units_of(signals: Any) -> tuple[float, float]:
@@ -112,18 +111,13 @@ class Dictionary:
 
     def synthesis(self, h: Array) -> Array:
         """``D h = sum_s E_s h_s``: codes (M, S N) to signals (M, N)."""
-        return self.synthesis_hat(self.modes(h)) @ self.kernel.U.T
+        return np.einsum("msn,sn->mn", self.modes(h), self.decay) @ self.kernel.U.T
 
     def modes(self, h: Array) -> Array:
         """Codes (M, S N) in the eigenbasis, (M, S, N)."""
         # One product of two matrices: a stack of them would be many small products.
         shape = (len(h), *self.decay.shape)
         return (h.reshape(-1, shape[2]) @ self.kernel.U).reshape(shape)
-
-    def synthesis_hat(self, modes: Array) -> Array:
-        """``D h`` in the eigenbasis, (M, N), of codes that are there too."""
-        signals: Array = np.einsum("msn,sn->mn", modes, self.decay)
-        return signals
 
 
 @dataclass(frozen=True, eq=False)
@@ -252,8 +246,7 @@ class UnitAtoms:
     def gradient_tau(self, kernel: DenseHeat, tau: Array, omega: Array, c: Array) -> Array:
         # d omega_si / d tau_s = [d/dtau g(L, tau_s)^2]_ii / (2 omega_si)
         slope = kernel.power_slopes_in_tau(tau) @ np.square(kernel.U).T
-        gradient: Array = 0.5 * np.sum(c * slope / omega, axis=1)
-        return gradient
+        return 0.5 * np.sum(c * slope / omega, axis=1)
 
 
 ATOMS: dict[str, AtomWeights] = {"raw": RawAtoms(), "unit": UnitAtoms()}

@@ -42,8 +42,7 @@ class Moments:
     def around(self, location: Array) -> Array:
         """The second moment ``mean (x - location)(x - location)^T``, (N, N)."""
         apart = self.mean - location
-        second: Array = self.scatter / self.count + np.outer(apart, apart)
-        return second
+        return self.scatter / self.count + np.outer(apart, apart)
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,8 +92,7 @@ def expected_moments(X: Array, location: Array, C: Array) -> Moments:
 def log_likelihoods(X: Array, location: Array, C: Array) -> Array:
     """``log N(x_seen; location, C)`` of what was observed of each signal, (M,)."""
     size, log_det, form = _densities(X, location, C)
-    found: Array = -0.5 * (size * np.log(2.0 * np.pi) + log_det + form)
-    return found
+    return -0.5 * (size * np.log(2.0 * np.pi) + log_det + form)
 
 
 def rescaled_log_likelihood(X: Array, location: Array, C: Array) -> float:

@@ -65,8 +65,7 @@ class ObservedHeat:
         pairs = self.heat.candidates
         others = np.full(self.heat.n_parameters - pairs.n_edges, observed.mean())
         found = np.concatenate([together[pairs.i, pairs.j], others])
-        shares: Array = (1.0 - self.rho) * found + self.rho
-        return shares
+        return (1.0 - self.rho) * found + self.rho
 
     def at(self, x: Array) -> ObservedPoint:
         """Everything that is needed at a point, computed when it is asked for."""
@@ -148,14 +147,12 @@ class ObservedPoint:
     def information(self, d: Array) -> Array:
         """The information, about, times ``d``."""
         root = np.sqrt(self.problem.shares)
-        product: Array = root * self.heat.information(root * d)
-        return product
+        return root * self.heat.information(root * d)
 
     def information_between(self, some: Ints) -> Array | InformationProducts:
         """The same between some parameters: a matrix, or what multiplies as one does."""
         whole = self.heat.information_between(some)
         if isinstance(whole, InformationProducts):
-            return InformationProducts(self, some)
+            return InformationProducts(self.information, self.x.size, some)
         root = np.sqrt(self.problem.shares[some])
-        part: Array = whole * np.outer(root, root)
-        return part
+        return whole * np.outer(root, root)

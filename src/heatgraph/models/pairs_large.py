@@ -150,5 +150,4 @@ class _Functions:
     @cached_property
     def energy(self) -> Array:
         Y, signed = self._filtered
-        energy: Array = np.einsum("nk,nk->n", Y, signed, dtype=np.float64)
-        return energy
+        return np.einsum("nk,nk->n", Y, signed, dtype=np.float64)

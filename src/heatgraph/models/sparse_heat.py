@@ -29,13 +29,11 @@ PROBE_DISTANCE, MOST_PROBES = 30, 256
 
 
 @dataclass(frozen=True, eq=False)
-class SparseHeat:
-    """``C = f(L)`` of the weights ``w`` of the edges of ``candidates``."""
+class _WeightedEdges:
+    """The edges of ``candidates`` with the weights ``w``."""
 
     candidates: CandidateEdges
     w: Array
-    spectrum: HeatSpectrum
-    n_threads: int = 1
 
     @cached_property
     def layout(self) -> EdgeLayout:
@@ -44,6 +42,14 @@ class SparseHeat:
     @cached_property
     def L(self) -> SparseLaplacian:
         return self.layout.laplacian(self.w)
+
+
+@dataclass(frozen=True, eq=False)
+class SparseHeat(_WeightedEdges):
+    """``C = f(L)`` of a graph."""
+
+    spectrum: HeatSpectrum
+    n_threads: int = 1
 
     def function(self, g: Spectral, X: Array) -> Array:
         """``g(L)`` times each row of ``X`` (M, N)."""
@@ -103,8 +109,7 @@ class SparseHeat:
         """``log N(x; 0, C)`` of each row."""
         forms = np.einsum("mn,mn->m", X, self.precision_times(X))
         constant = X.shape[1] * np.log(2.0 * np.pi) + self.log_determinant
-        found: Array = -0.5 * (constant + forms)
-        return found
+        return -0.5 * (constant + forms)
 
     def filled(self, X: Array) -> Array:
         """Rows with their NaN replaced by the mean given the other entries.
@@ -169,8 +174,7 @@ class SparseHeat:
             turn = np.divide(smaller, size, out=np.zeros_like(size), where=size > 0.0)
             p = r + turn[:, None] * p
             size = smaller
-        solution: Array = y * length * unit
-        return solution
+        return y * length * unit
 
 
 class HeatOperator(LinearOperator):
@@ -215,11 +219,9 @@ ROWS_AT_ONCE = 500  # of a product, thinned out together
 
 
 @dataclass(frozen=True, eq=False)
-class SparseDictionary:
-    """Atoms at the scales ``tau`` (S,) on the edges of ``candidates`` with the weights ``w``."""
+class SparseDictionary(_WeightedEdges):
+    """Atoms at the scales ``tau`` (S,) on a graph."""
 
-    candidates: CandidateEdges
-    w: Array
     tau: Array
     unit_atoms: bool = True
     n_threads: int = 1
@@ -232,14 +234,6 @@ class SparseDictionary:
     @property
     def n_atoms(self) -> int:
         return self.tau.size * self.n_nodes
-
-    @cached_property
-    def layout(self) -> EdgeLayout:
-        return EdgeLayout.of(self.candidates)
-
-    @cached_property
-    def L(self) -> SparseLaplacian:
-        return self.layout.laplacian(self.w)
 
     @cached_property
     def _series(self) -> Array:

@@ -43,7 +43,7 @@ def new_row(n: int, height: float = 3.6) -> list[Axes]:
 def figure_of(ax: Axes) -> Figure:
     """The figure that axes are on, at the bottom of all subfigures."""
     figure: Any = ax.get_figure(root=True)
-    return figure  # type: ignore[no-any-return]
+    return figure
 
 
 def bare(ax: Axes) -> None:

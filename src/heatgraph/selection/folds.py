@@ -76,8 +76,7 @@ def autocorrelation(X: Array, lag: int = 1) -> float:
 def _means(X: Array) -> Array:
     """The mean of each column without its NaN; 0 where there is nothing else."""
     seen = np.isfinite(X)
-    means: Array = np.where(seen, X, 0.0).sum(axis=0) / np.maximum(seen.sum(axis=0), 1)
-    return means
+    return np.where(seen, X, 0.0).sum(axis=0) / np.maximum(seen.sum(axis=0), 1)
 
 
 def is_ordered(X: Array) -> bool:
@@ -120,20 +119,9 @@ def make_folds(
 ) -> Folds:
     """Hold out the rows of ``X`` (M, N) in turn.
 
-    Parameters
-    ----------
-    X : (M, N), NaN where nothing was observed
-    cv : int or splitter, optional
-        Number of folds, or anything of scikit-learn's with ``split(X, y, groups)``.
-    groups : (M,), optional
-        Signals of one group are held out together.
-    rng : numpy Generator, optional
-        For folds drawn at random; without one, they are contiguous in any case.
-
-    Raises
-    ------
-    ValueError
-        If there are fewer than two signals, or fewer than two folds.
+    ``cv`` is the number of folds, or anything of scikit-learn's with ``split(X, y, groups)``.
+    Signals of one of ``groups`` (M,) are held out together.  Without a generator to draw folds
+    from, they are contiguous in any case.
 
     Examples
     --------

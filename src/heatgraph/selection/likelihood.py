@@ -46,8 +46,7 @@ def surprise(D: Dictionary, signals: Signals, shares: Array) -> Array:
     A = np.vstack([shares @ np.square(D.decay), np.ones(len(U))])
     f = fit_variances(A, _power(U, signals)) @ A
     if signals.observed is None:
-        complete: Array = np.log(f).sum() + (np.square(U.T @ signals.X) / f[:, None]).sum(axis=0)
-        return complete
+        return np.log(f).sum() + (np.square(U.T @ signals.X) / f[:, None]).sum(axis=0)
     C = (U * f) @ U.T
     found = np.zeros(signals.X.shape[1])
     for m, seen in enumerate(signals.observed.T):
@@ -81,8 +80,7 @@ def _power(U: Array, signals: Signals) -> Array:
     With missing entries, of the second moment of every two nodes where both were observed.
     """
     if signals.observed is None:
-        power: Array = np.square(U.T @ signals.X).mean(axis=1)
-        return power
+        return np.square(U.T @ signals.X).mean(axis=1)
     seen = signals.observed.astype(np.float64)
     S = signals.X @ signals.X.T / np.maximum(seen @ seen.T, 1.0)
     floor = LEAST * float(np.trace(S)) / len(U)
@@ -219,12 +217,7 @@ class _Scores:
 
     @property
     def best(self) -> Strength:
-        return min(self.scores, key=lambda s: float(self.scores[s].mean()))
-
-    def best_with(self, kernel: str) -> Strength:
-        """The best strength with a kernel."""
-        same = [s for s in self.scores if s.kernel == kernel]
-        return min(same, key=lambda s: float(self.scores[s].mean()))
+        return min(self.scores, key=self.score)
 
     def table(self, kernel: str) -> pd.DataFrame:
         """One row per strength that was tried, by its mean held-out log-likelihood per signal."""
@@ -306,15 +299,12 @@ def choose_strength(
         if not search.scores:
             raise
         return search.best, search.table(search.best.kernel), True
-    best = _unless_by_chance(search, kernels[0])
-    return best, search.table(best.kernel), False
-
-
-def _unless_by_chance(search: _Scores, first: str) -> Strength:
-    """The best strength, or that of the first kernel if it may be as good."""
-    best, usual = search.best, search.best_with(first)
+    same = [s for s in search.scores if s.kernel == kernels[0]]
+    best, usual = search.best, min(same, key=search.score)
     worse = search.scores[usual] - search.scores[best]
-    return usual if worse.mean() <= _standard_error(worse) else best
+    if worse.mean() <= _standard_error(worse):
+        best = usual
+    return best, search.table(best.kernel), False
 
 
 def _search(

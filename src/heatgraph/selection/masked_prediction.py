@@ -46,8 +46,7 @@ class HiddenPart:
         return self._sum_squares(np.where(self.hidden, self.truth - predicted, 0.0))
 
     def _sum_squares(self, entries: Array) -> Array:
-        sums: Array = np.einsum("nm,nm->m", entries, entries).reshape(self.n_turns, -1).sum(axis=0)
-        return sums
+        return np.einsum("nm,nm->m", entries, entries).reshape(self.n_turns, -1).sum(axis=0)
 
 
 def missed_by_level(
@@ -260,8 +259,7 @@ class HeldOutScore:
 
 def means_of(signals: Signals) -> Array:
     """The mean of what was observed of each node (N,); 0 where nothing was."""
-    means: Array = signals.X.sum(axis=1) / np.maximum(signals.n_observed, 1)
-    return means
+    return signals.X.sum(axis=1) / np.maximum(signals.n_observed, 1)
 
 
 def gaussian_prediction(training: Signals, part: HiddenPart) -> Array:
@@ -279,19 +277,17 @@ def gaussian_prediction(training: Signals, part: HiddenPart) -> Array:
         return np.where(part.hidden, u[:, None], 0.0)
     fitted = LedoitWolf(assume_centered=True).fit(around.T)
     C = fitted.covariance_
-    solve = np.linalg.solve if fitted.shrinkage_ > 0.0 else _least_squares
     seen = part.visible.observed
     assert seen is not None  # for the type checker: hiding makes a mask
     for m in np.flatnonzero(part.hidden.any(axis=0)):
         hidden, o = part.hidden[:, m], seen[:, m]
-        pull = solve(C[np.ix_(o, o)], part.visible.X[o, m] - u[o])
+        C_oo, left = C[np.ix_(o, o)], part.visible.X[o, m] - u[o]
+        if fitted.shrinkage_ > 0.0:
+            pull = np.linalg.solve(C_oo, left)
+        else:  # singular, where signals are few
+            pull = np.linalg.lstsq(C_oo, left, rcond=None)[0]
         predicted[hidden, m] = u[hidden] + C[np.ix_(hidden, o)] @ pull
     return predicted
-
-
-def _least_squares(C: Array, b: Array) -> Array:
-    """A solution where ``C`` is singular, as the covariance of a few signals, not shrunk, is."""
-    return np.asarray(np.linalg.lstsq(C, b, rcond=None)[0], dtype=np.float64)
 
 
 def score_held_out(

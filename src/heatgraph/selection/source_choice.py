@@ -17,7 +17,7 @@ import pandas as pd
 from heatgraph.arrays import Array
 from heatgraph.models.heat import Signals
 from heatgraph.models.sparse_heat import SparseDictionary
-from heatgraph.selection.masked_prediction import HIDDEN_SHARE, hide_entries
+from heatgraph.selection.masked_prediction import HIDDEN_SHARE, hide_entries, share_missed
 from heatgraph.solvers.driver import Record
 from heatgraph.solvers.lasso import LargeLasso
 
@@ -87,8 +87,7 @@ def scales_around(
 ) -> Array:
     """``n`` scales whose geometric mean is ``stretch * scale``."""
     apart = np.geomspace(1.0 / spread, spread, n) if n > 1 else np.ones(1)
-    scales: Array = stretch * scale * apart
-    return scales
+    return stretch * scale * apart
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,7 +143,6 @@ class _Search:
 
     def __post_init__(self) -> None:
         self.part = hide_entries(self.problem.sample, HIDDEN_SHARE, self.rng)
-        self.total = float(self.part.energy.sum()) or 1.0
         self.at: tuple[tuple[float, ...], SparseDictionary] | None = None
 
     def on(self, tau: Array) -> SparseDictionary:
@@ -163,8 +161,7 @@ class _Search:
             coding = LargeLasso(D, alpha, penalty, positive, TOL).code(self.part.visible)
             predicted = D.synthesis(coding.h.toarray()).T
             self.errors[key] = errors = self.part.errors(predicted)
-            share = float(errors.sum()) / self.total
-            spread = self.standard_error(alpha, tau)
+            share, spread = share_missed(errors, self.part.energy)
             self.rows.append(
                 {"n_scales": tau.size, "alpha": alpha, "beta": 0.0, "coding": 1.0}
                 | {"missed": share, "standard_error": spread}
@@ -173,7 +170,7 @@ class _Search:
             )
             if self.report is not None:
                 self.report(len(self.rows), MOST_TRIED)
-        return float(self.errors[key].sum()) / self.total
+        return share_missed(self.errors[key], self.part.energy)[0]
 
     def table(self) -> pd.DataFrame:
         return pd.DataFrame(self.rows)
@@ -184,9 +181,7 @@ class _Search:
 
     def standard_error(self, alpha: float, tau: Array) -> float:
         """Of the share that was missed, over the signals."""
-        errors = self.errors[alpha, tuple(tau.tolist())]
-        around = errors - float(errors.sum()) / self.total * self.part.energy
-        return float(around.std() * np.sqrt(around.size)) / self.total
+        return share_missed(self.errors[alpha, tuple(tau.tolist())], self.part.energy)[1]
 
     def descend(self, alphas: Array, first: int, tau: Array) -> int:
         """From one alpha to its neighbours, as long as they predict better."""
@@ -222,6 +217,9 @@ def choose_sources(
         if not search.is_as_good(alphas[larger], alphas[best], at):
             break
         sparsest = larger
+    ends: tuple[str, ...] = ()
+    if alphas.size > 1 and best in (0, alphas.size - 1):
+        ends = ("smallest alpha" if best == 0 else "largest alpha",)
     return SourceChoice(
         float(alphas[sparsest]),
         at,
@@ -230,7 +228,7 @@ def choose_sources(
         search.standard_error(alphas[best], at),
         search.table().drop(columns=["coding", "stretch"]) if problem.alpha is None else None,
         scales,
-        _ends(best, alphas.size),
+        ends,
     )
 
 
@@ -249,9 +247,3 @@ def _choose_scales(search: _Search, alpha: float) -> tuple[Array, pd.DataFrame]:
     found = min(tried, key=lambda tau: search.missed(alpha, tau))
     table = search.table()
     return found, table[table["alpha"] == alpha].drop(columns=["n_scales"])
-
-
-def _ends(best: int, n: int) -> tuple[str, ...]:
-    if n > 1 and best in (0, n - 1):
-        return ("smallest alpha" if best == 0 else "largest alpha",)
-    return ()

@@ -289,26 +289,9 @@ def code_signals(
 
     Under a penalty that is not l1 (the default), a lasso is solved under the tangent at the codes
     of the one before, until the codes of a signal stay what they are: they are then stationary.
-    Value and gap are those of the last lasso.
-
-    Parameters
-    ----------
-    D : Dictionary
-        Of the graph and the scales.
-    signals : Signals
-        Whose sources are to be found.
-    alpha, penalty
-        Of the objective.
-    start : array (M, S N), optional
-        Codes to go on from; the l1 solution by default.
-    tol : float
-        Duality gap of each lasso, relative to the energy of the signal.
-    n_threads : int
-        Signals are independent: any number gives the same bits.
-    positive : bool
-        Whether codes are held at ``h >= 0``.
-    n_rounds : int
-        Most tangents.
+    Value and gap are those of the last lasso, whose gap is at most ``tol`` times the energy of the
+    signal.  It goes on from the codes ``start`` (M, S N), by default from the l1 solution, for at
+    most ``n_rounds`` tangents.
     """
     penalty = L1() if penalty is None else penalty
     how: dict[str, Any] = {"tol": tol, "n_threads": n_threads, "positive": positive}

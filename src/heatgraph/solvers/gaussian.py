@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -23,11 +24,11 @@ from heatgraph.models.gaussian import (
     LogPenalty,
     mean_variance,
 )
-from heatgraph.models.observed import ObservedHeat, ObservedPoint
-from heatgraph.solvers.projected_newton import NewtonState, Point, minimise_box
+from heatgraph.models.observed import ObservedHeat
+from heatgraph.solvers.projected_newton import NewtonState, P, minimise_box
 from heatgraph.solvers.result import Status
 
-Report = Callable[[NewtonState], None]
+Report = Callable[[NewtonState[Any]], None]
 
 START_SHRINKAGE = (1e-3, 0.1)  # of the moment whose logarithm is taken: least, and without signals
 START_NOISE = 0.9  # of the smallest eigenvalue of that moment
@@ -174,23 +175,19 @@ class GaussianFitter:
     def observed(self, problem: ObservedHeat, fit: GaussianFit) -> tuple[GaussianFit, Array]:
         """Go on from a fit with the likelihood of what was observed; the level, too."""
         state, status = self._newton(problem.at, problem.heat, fit.x)
-        point = state.point
-        assert isinstance(point, ObservedPoint)
-        found = GaussianFit(point.heat, status, state.residual, state.history)
-        return found, point.level
+        found = GaussianFit(state.point.heat, status, state.residual, state.history)
+        return found, state.point.level
 
     def _problem(self, S: Array, penalty: LogPenalty | None = None) -> GaussianHeat:
         return GaussianHeat(self.candidates, S, self.n_scales, penalty, self.kernel)
 
     def _minimise(self, problem: GaussianHeat, x: Array) -> GaussianFit:
         state, status = self._newton(problem.at, problem, x)
-        point = state.point
-        assert isinstance(point, GaussianPoint)
-        return GaussianFit(point, status, state.residual, state.history)
+        return GaussianFit(state.point, status, state.residual, state.history)
 
     def _newton(
-        self, at: Callable[[Array], Point], problem: GaussianHeat, x: Array
-    ) -> tuple[NewtonState, Status]:
+        self, at: Callable[[Array], P], problem: GaussianHeat, x: Array
+    ) -> tuple[NewtonState[P], Status]:
         return minimise_box(
             at,
             problem.bounds,

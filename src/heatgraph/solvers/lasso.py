@@ -219,14 +219,12 @@ class _Batch:
             tol=INNER_TOL * self.problem.tol,
             positive=self.problem.positive,
         )
-        found: Array = coding.h[0]
-        return found
+        return coding.h[0]
 
 
 def _values(r: Array, h: Array, a: Array) -> Array:
     """``||r||^2 + sum_j a_j |h_j|`` of each row."""
-    values: Array = np.einsum("mn,mn->m", r, r) + np.einsum("mk,mk->m", a, np.abs(h))
-    return values
+    return np.einsum("mn,mn->m", r, r) + np.einsum("mk,mk->m", a, np.abs(h))
 
 
 def _largest_around(W: csr_array, values: Array) -> Array:

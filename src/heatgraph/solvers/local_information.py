@@ -198,8 +198,7 @@ def _part_of(
 def edge_numbers(candidates: CandidateEdges, i: Ints, j: Ints) -> Ints:
     """The numbers of some pairs, of candidates that are in order."""
     N = candidates.n_nodes
-    found: Ints = np.searchsorted(candidates.i * N + candidates.j, i * N + j)
-    return found
+    return np.searchsorted(candidates.i * N + candidates.j, i * N + j)
 
 
 def _inverse_of_known(S: Array) -> Array:
@@ -210,8 +209,7 @@ def _inverse_of_known(S: Array) -> Array:
     """
     s, U = np.linalg.eigh(0.5 * (S + S.T))
     known = s > KNOWN * max(float(s.max(initial=0.0)), 0.0)
-    inverse: Array = (U[:, known] / s[known]) @ U[:, known].T
-    return inverse
+    return (U[:, known] / s[known]) @ U[:, known].T
 
 
 def _solve(F: Array, right: Array) -> Array:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -104,12 +104,8 @@ class Point:
         """The paper's ``H``, (S N, M): the blocks one above the other."""
         return self.H.reshape(-1, self.H.shape[2])
 
-    def with_H(self, H: Array) -> Point:
-        return Point(self.L, H, self.tau, self.lam, self.chi, self.D)
-
     def with_tau(self, tau: Array) -> Point:
-        D = _dictionary(self.lam, self.chi, tau)
-        return Point(self.L, self.H, tau, self.lam, self.chi, D)
+        return replace(self, tau=tau, D=_dictionary(self.lam, self.chi, tau))
 
 
 @dataclass(frozen=True, eq=False)
@@ -242,7 +238,7 @@ def step_H(X: Array, p: Point, alpha: float, gamma: float) -> Point:
     """Soft threshold of a gradient step, with ``c_t = gamma C_1`` (Algorithm 1, lines 5-6)."""
     c = gamma * lipschitz_H(p)
     z = p.H - gradient_H(X, p) / c
-    return p.with_H(np.sign(z) * np.maximum(np.abs(z) - alpha / c, 0.0))
+    return replace(p, H=np.sign(z) * np.maximum(np.abs(z) - alpha / c, 0.0))
 
 
 def step_L(

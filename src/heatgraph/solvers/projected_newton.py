@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
@@ -62,11 +62,14 @@ class Point(Protocol):
     def information_between(self, some: Ints, /) -> Curvature: ...
 
 
+P = TypeVar("P", bound=Point)
+
+
 @dataclass(frozen=True, eq=False)
-class NewtonState:
+class NewtonState(Generic[P]):
     """Where the solver is: all that the next iteration depends on."""
 
-    point: Point
+    point: P
     residual: float
     history: tuple[float, ...]
     damping: float = DAMPING
@@ -74,15 +77,15 @@ class NewtonState:
 
 
 def minimise_box(
-    at: Callable[[Array], Point],
+    at: Callable[[Array], P],
     bounds: tuple[Array, Array],
     x: Array,
     *,
     tol: float,
     max_iter: int,
     unit: float = 1.0,
-    report: Callable[[NewtonState], None] | None = None,
-) -> tuple[NewtonState, Status]:
+    report: Callable[[NewtonState[Any]], None] | None = None,
+) -> tuple[NewtonState[P], Status]:
     """Minimise over ``lower <= x <= upper`` until the residual is at most ``tol``.
 
     The residual is :func:`promised_fall` over ``unit``.  The value never rises.
@@ -91,7 +94,7 @@ def minimise_box(
     point = at(np.clip(x, *bounds))
     state = NewtonState(point, promised_fall(point, bounds) / unit, (point.value,))
 
-    def terminate(state: NewtonState) -> Status | None:
+    def terminate(state: NewtonState[P]) -> Status | None:
         if state.residual <= tol:
             return Status.CONVERGED
         return Status.MAX_ITER if state.n_iter >= max_iter else None
@@ -112,13 +115,12 @@ def promised_fall(point: Point, bounds: tuple[Array, Array]) -> float:
 
 def _curvature(point: Point, least: float) -> Array:
     """The diagonal, at least this share of its largest entry."""
-    floored: Array = np.maximum(point.diagonal, least * float(point.diagonal.max()) or 1.0)
-    return floored
+    return np.maximum(point.diagonal, least * float(point.diagonal.max()) or 1.0)
 
 
 def _step(
-    at: Callable[[Array], Point], bounds: tuple[Array, Array], unit: float, state: NewtonState
-) -> NewtonState | None:
+    at: Callable[[Array], P], bounds: tuple[Array, Array], unit: float, state: NewtonState[P]
+) -> NewtonState[P] | None:
     """One accepted step; the damping rises until there is one, and None if there is none."""
     point, damping = state.point, state.damping
     x, g, value = point.x, point.gradient, point.value

@@ -82,8 +82,7 @@ def level_of(solution: Solution, n_nodes: int) -> Array:
 
 def codes_of(solution: Solution) -> Array:
     """The codes (M, S N) of a fit of signals in memory, with a level or without."""
-    codes: Array = solution.codes.h if isinstance(solution.codes, LevelCodes) else solution.codes
-    return codes
+    return solution.codes.h if isinstance(solution.codes, LevelCodes) else solution.codes
 
 
 def subtract_level(signals: Signals, u: Array) -> Signals:
@@ -237,5 +236,4 @@ def _projections(atoms: Array, used: Mask, observed: NDArray[Any] | None) -> Arr
     diagonal *= 1.0 + DEPENDENT
     diagonal[diagonal == 0.0] = 1.0
     N = len(atoms)
-    total: Array = A.reshape(-1, N).T @ np.linalg.solve(G, A).reshape(-1, N)
-    return total
+    return A.reshape(-1, N).T @ np.linalg.solve(G, A).reshape(-1, N)

@@ -29,8 +29,6 @@ from heatgraph.graph.candidates import CandidateEdges
 from heatgraph.models.simplex import project_simplex
 from heatgraph.solvers.result import Status
 
-System = Callable[[Array, float], tuple[Array, float]]
-
 SIGN_TOL = 1e-12  # a weight or multiplier above minus this counts as non-negative
 PIVOT_TRIES = 5  # exchanges without progress before pivoting is given up
 INTERIOR_STEPS = 60  # at the most, of the interior point method
@@ -189,7 +187,7 @@ class SimplexQP:
     def _signs(self) -> Array:
         return np.repeat([1.0, -1.0, 0.0], [self.candidates.n_nodes, len(self.B), 1])
 
-    def _system(self, d: Array) -> System:
+    def _system(self, d: Array) -> Callable[[Array, float], tuple[Array, float]]:
         """The solver of ``(diag(d) + S_w^T S_w - B^T B) w + h = nu 1``, ``sum(w) = total``.
 
         With ``R = (S_w, B, 1)`` and ``p = (S_w w, -B w, -nu)``: ``w = -(h + R^T p) / d``, so
@@ -215,6 +213,11 @@ def _reach(x: Array, dx: Array) -> float:
     return min(1.0, float((-x[falling] / dx[falling]).min())) if falling.any() else 1.0
 
 
+# Of a late step, which lowers the model by little, an error longer than the step makes an ascent:
+# over 3000 iterations that befell a sixth of the steps at 1e-4, SCS's default, a few at 1e-5, none
+# from 1e-6 on.
+EPS = 1e-7
+MAX_ITERS = 20_000  # of SCS, in one program: far more than it takes
 _USABLE = (1, 2)  # SCS: solved, solved inaccurately
 _SIGINT = -5  # the status of SCS after Ctrl-C
 # The quadratic part and the constraints never change, so that SCS need not look for its scale anew
@@ -235,23 +238,9 @@ class LaplacianQP:
 
     Differs from the paper, which names conjugate gradients for large systems: SCS factorises its
     linear system once, and no step changes it.
-
-    Parameters
-    ----------
-    candidates : CandidateEdges
-        The off-diagonal entries that may be non-zero.
-    eps : float
-        SCS's absolute and relative tolerance.  A late step lowers the model by little, and an
-        error longer than the step makes it an ascent: over 3000 iterations that befell a sixth
-        of the steps at SCS's default 1e-4, a few at 1e-5, none from 1e-6 on.  1e-7 leaves a
-        margin for about a tenth more ADMM iterations than 1e-6.
-    max_iters : int
-        SCS's own limit.
     """
 
-    def __init__(
-        self, candidates: CandidateEdges, *, eps: float = 1e-7, max_iters: int = 20_000
-    ) -> None:
+    def __init__(self, candidates: CandidateEdges) -> None:
         scs = _import_scs()
         n, n_edges = candidates.n_nodes, candidates.n_edges
         self.candidates = candidates
@@ -266,7 +255,7 @@ class LaplacianQP:
             "c": np.zeros(n + n_edges),
         }
         cone = {"z": n + 1, "l": n_edges}
-        self._scs: Any = scs.SCS(data, cone, eps_abs=eps, eps_rel=eps, max_iters=max_iters, **TUNED)
+        self._scs: Any = scs.SCS(data, cone, eps_abs=EPS, eps_rel=EPS, max_iters=MAX_ITERS, **TUNED)
         self._warm: dict[str, Array] = {}
 
     def solve(self, L: Array, G: Array, d: float, beta: float) -> Array:
