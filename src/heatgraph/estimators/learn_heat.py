@@ -607,7 +607,9 @@ class LearnHeat(HiddenScoreMixin, SourcesMixin, ReportMixin, TransformerMixin, B
         return share
 
     def _diffused(self, sources: Array) -> Array:
-        return self._model().synthesis(sources.reshape(len(sources), -1))
+        return self._model().synthesis(
+            sources.reshape(len(sources), self.scales_.size * sources.shape[2])
+        )
 
     def _model(self) -> DenseModel | LargeModel:
         """What codes and diffuses further signals: by all pairs, or without."""

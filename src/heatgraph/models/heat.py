@@ -107,7 +107,8 @@ class Dictionary:
     def correlations(self, Xhat: Array) -> Array:
         """``D^T x`` of each signal, (M, S N); ``Xhat = X U`` (M, N) are in the eigenbasis."""
         spectral = self.decay[None] * Xhat[:, None, :]
-        return (spectral.reshape(-1, Xhat.shape[1]) @ self.kernel.U.T).reshape(len(Xhat), -1)
+        flat = spectral.reshape(-1, Xhat.shape[1]) @ self.kernel.U.T
+        return flat.reshape(len(Xhat), self.decay.size)
 
     def synthesis(self, h: Array) -> Array:
         """``D h = sum_s E_s h_s``: codes (M, S N) to signals (M, N)."""
