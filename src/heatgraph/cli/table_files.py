@@ -9,7 +9,7 @@ import re
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
@@ -64,25 +64,11 @@ def check_output(path: Path, force: bool) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Origin:
-    """What a file has beside the values of its signals, and how it is written.
+    """The table that signals came from, the places of its columns of values, and its way round."""
 
-    ``beside`` are the columns that label its rows, under their places; ``nodes`` the places of
-    the columns of values, and ``names`` what all columns are called.  ``index`` is the index of a
-    data frame.
-    """
-
-    beside: pd.DataFrame
+    columns: Columns
     nodes: Sequence[int]
-    names: tuple[str, ...] | None
-    index: Any = None
     transposed: bool = False
-    delimiter: str = ","
-    decimal: str = "."
-
-    def with_rows(self, rows: list[int]) -> Origin:
-        """The same with some of its rows."""
-        index = None if self.index is None else self.index[rows]
-        return replace(self, beside=self.beside.iloc[rows], index=index)
 
     def write(self, path: Path, signals: Array) -> None:
         """Write a table of this shape, with other values (n_signals, n_nodes)."""
@@ -102,16 +88,20 @@ class Origin:
             file.write(content)
 
     def _text(self, values: Array, kind: str) -> str:
-        delimiter = self.delimiter if self.delimiter in ",;" else ","
-        if delimiter == self.decimal:
-            delimiter = ";"
+        decimal, delimiter = self.columns.decimal, self.columns.delimiter
+        delimiter = delimiter if delimiter in ",;" else ","
         text: str = self._frame(values).to_csv(
-            sep="\t" if kind.startswith(".tsv") else delimiter,
-            decimal=self.decimal,
-            header=self.names is not None,
-            index=self.index is not None,
+            sep="\t" if kind.startswith(".tsv") else ";" if delimiter == decimal else delimiter,
+            decimal=decimal,
+            header=self.columns.names is not None,
+            index=self._indexed,
         )
         return text
+
+    @property
+    def _indexed(self) -> bool:
+        """Whether the first column is the index of a data frame."""
+        return self.columns.index is not None and 0 not in self.nodes
 
     def _parquet(self, path: Path, values: Array, buffer: io.BytesIO) -> None:
         try:
@@ -120,15 +110,17 @@ class Origin:
             raise ImportError(f"{path}: Parquet is written {NO_PYARROW}") from error
 
     def _frame(self, values: Array) -> pd.DataFrame:
-        table = pd.DataFrame(values, columns=list(self.nodes))
-        order: list[int] = sorted([*(int(str(k)) for k in self.beside), *self.nodes])
-        frame = pd.concat([self.beside.reset_index(drop=True), table], axis=1)[order]
+        names, number = self.columns.names, {place: k for k, place in enumerate(self.nodes)}
+        beside = self.columns.frame.reset_index(drop=True)
+        parts = {
+            k: pd.Series(values[:, number[k]]) if k in number else beside.iloc[:, k]
+            for k in range(int(self._indexed), self.columns.n_columns)
+        }
         # Nodes without names are counted from 0, as everywhere else.
-        number = {place: str(k) for k, place in enumerate(self.nodes)}
         label = "node" if self.transposed else "signal"
-        titles = [self.names[k] if self.names else number.get(k, label) for k in order]
-        frame = frame.set_axis(titles, axis=1)
-        return frame if self.index is None else frame.set_axis(self.index, axis=0)
+        titles = [names[k] if names else str(number.get(k, label)) for k in parts]
+        frame = pd.concat(parts, axis=1).set_axis(titles, axis=1)
+        return frame.set_axis(self.columns.index, axis=0) if self._indexed else frame
 
 
 @dataclass(frozen=True)

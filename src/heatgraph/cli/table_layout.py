@@ -158,6 +158,17 @@ class Columns:
             index=self.index if 0 in kept else None,
         )
 
+    def rows(self, kept: Sequence[int]) -> Columns:
+        """Some of the rows."""
+        some = list(kept)
+        return replace(
+            self,
+            frame=self.frame.iloc[some],
+            values=self.values[some],
+            is_text=self.is_text[some],
+            index=None if self.index is None else self.index[some],
+        )
+
     def shown(self, k: int) -> str:
         """A column, for a message."""
         if self.names is None:

@@ -253,16 +253,7 @@ def _settle(
     across = None if columns.names is None else tuple(columns.names[k] for k in nodes)
     pair = layout.coordinates or ()
     down = _row_labels(columns, [k for k in layout.labels if k not in pair] or layout.labels)
-    beside = [k for k in layout.labels if k or columns.index is None]
-    origin = Origin(
-        columns.frame.set_axis(range(columns.n_columns), axis=1)[beside],
-        nodes,
-        columns.names,
-        columns.index if 0 in layout.labels else None,
-        bool(options.transpose),
-        columns.delimiter,
-        columns.decimal,
-    )
+    origin = Origin(columns, nodes, bool(options.transpose))
     notes = (*notes, *layout.notes)
     if not options.transpose:
         return SignalTable(values, across, down, notes, origin)
@@ -285,7 +276,7 @@ def _without_coordinates(table: SignalTable) -> SignalTable:
         values=table.values[signals],
         labels=tuple(table.labels[k] for k in signals),
         notes=(*table.notes, f"the rows {axes[0]!r} and {axes[1]!r} are coordinates, not signals"),
-        origin=table.origin.with_rows(signals),
+        origin=replace(table.origin, columns=table.origin.columns.rows(signals)),
         coordinates=_places(table.names, axes, [table.values[k] for k in rows]),
         groups=None if table.groups is None else tuple(table.groups[k] for k in signals),
     )

@@ -1,6 +1,5 @@
 """Files and folders that are replaced as a whole, whatever happens to the process or the disk."""
 
-from heatgraph.disk.folders import write_folder
-from heatgraph.disk.replacing import write_atomically
+from heatgraph.disk.replacing import write_atomically, write_folder
 
 __all__ = ["write_atomically", "write_folder"]
