@@ -33,13 +33,7 @@ EXPERIMENTS: dict[str, Experiment] = {
 
 
 def get_experiment(name: str) -> Experiment:
-    """Find an experiment by its name.
-
-    Examples
-    --------
-    >>> get_experiment("figure1").name
-    'figure1'
-    """
+    """Find an experiment by its name."""
     if name not in EXPERIMENTS:
         raise ValueError(f"there is no experiment {name!r}; there are {', '.join(EXPERIMENTS)}")
     return EXPERIMENTS[name]

@@ -66,11 +66,6 @@ class Readings:
         13 dB below the signals of each graph.
     ba : {2, 1}
         To how many nodes each new node of a Barabási-Albert graph attaches.
-
-    Examples
-    --------
-    >>> Readings(ba=1)
-    Readings(rbf='weight', noise='std', ba=1)
     """
 
     rbf: str = "weight"
@@ -118,11 +113,6 @@ class Settings:
         Where finished cells are kept, so that a run goes on where one stopped; nowhere if None.
     report : callable
         Called with ``(done, total, text)``.
-
-    Examples
-    --------
-    >>> Settings(seed=3, quick=True).n_jobs
-    1
     """
 
     seed: int = 0
@@ -178,11 +168,6 @@ class Outcome:
         Written as PNG and SVG, named by their keys.
     page : str
         The result for a reader, in Markdown.  It may show a figure as ``![text](key.png)``.
-
-    Examples
-    --------
-    >>> Outcome("one", "One is one", {}, {"one": 1}, {}, "One is 1.").numbers["one"]
-    1
     """
 
     name: str
@@ -195,22 +180,10 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Experiment:
-    """An experiment by its name; its module is imported when it is run.
+    """An experiment by its name, with a line for a list; its module is imported when it is run.
 
-    Parameters
-    ----------
-    name, description : str
-        What it is called by, and a line for a list.
-    module : str
-        In ``heatgraph.experiments``, with a function ``run(settings) -> Outcome``, which is called
-        with the name too where ``by_name`` is set.
-    by_name : bool
-        Whether the module holds several experiments.
-
-    Examples
-    --------
-    >>> Experiment("figure1", "A signal and its sources", "figure1").module
-    'figure1'
+    The module has a function ``run(settings) -> Outcome``, which is called with the name too where
+    it holds several experiments, ``by_name``.
     """
 
     name: str

@@ -28,14 +28,18 @@ class Parts(TypedDict, total=False):
     directed: bool
 
 
-def _as_floats(value: ArrayLike, parameter: str) -> Array:
-    """A float64 copy of real numbers."""
+def _as_floats(value: ArrayLike, parameter: str, n_edges: int | None = None) -> Array:
+    """A float64 copy of real numbers, one per edge if their number is given."""
     try:
         array = np.asarray(value)
     except ValueError as error:
         raise ValueError(f"{parameter} must be an array of numbers: {error}") from None
     if array.size and array.dtype.kind not in "iuf":
         raise ValueError(f"{parameter} must hold real numbers, got dtype {array.dtype}")
+    if n_edges is not None and array.shape != (n_edges,):
+        raise ValueError(
+            f"{parameter} must have shape ({n_edges},), one per edge, got {array.shape}"
+        )
     return array.astype(np.float64)
 
 
@@ -72,9 +76,7 @@ def check_edges(value: ArrayLike, directed: bool = False) -> Ints:
 
 def check_weights(value: ArrayLike, n_edges: int) -> Array:
     """The weights as a float64 array (E,), positive and finite."""
-    weights = _as_floats(value, "weights")
-    if weights.shape != (n_edges,):
-        raise ValueError(f"weights must have shape ({n_edges},), one per edge, got {weights.shape}")
+    weights = _as_floats(value, "weights", n_edges)
     bad = ~((weights > 0) & (weights < np.inf))
     if bad.any():
         raise ValueError(
@@ -119,11 +121,7 @@ def check_names(value: Iterable[Hashable]) -> tuple[Hashable, ...]:
 
 def check_confidence(value: ArrayLike, n_edges: int) -> Array:
     """The confidences as a float64 array (E,) in [0, 1]."""
-    confidence = _as_floats(value, "confidence")
-    if confidence.shape != (n_edges,):
-        raise ValueError(
-            f"confidence must have shape ({n_edges},), one per edge, got {confidence.shape}"
-        )
+    confidence = _as_floats(value, "confidence", n_edges)
     bad = ~((confidence >= 0) & (confidence <= 1))
     if bad.any():
         raise ValueError(f"confidence must lie in [0, 1], got {confidence[np.argmax(bad)]}")

@@ -1,27 +1,20 @@
-"""Between a graph and the forms of other tools.
-
-A reader returns the arguments of ``Graph``, so that this module needs no graph to make one.
-Each outside package is imported when it is first asked for: they are slow to start.
-"""
+"""The arguments of ``Graph``, read from the forms of other tools."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-from heatgraph.arrays import Array
 from heatgraph.graph.checks import Parts, check_names
 
 if TYPE_CHECKING:
-    import mne_connectivity
     import networkx as nx
     import pandas as pd
-    import pygsp
-    import torch_geometric
 
     from heatgraph.graph.graph import Graph
 
@@ -127,28 +120,6 @@ def from_adjacency(
     return _from_symmetric(square, names, slack, "W")
 
 
-def to_networkx(graph: Graph) -> nx.Graph[Any]:
-    """Nodes in order, then edges with their attributes."""
-    import networkx as nx
-
-    other = nx.DiGraph() if graph.directed else nx.Graph()
-    nodes = labels(graph)
-    if graph.coordinates is None:
-        other.add_nodes_from(nodes)
-    else:
-        places = map(tuple, graph.coordinates.tolist())
-        other.add_nodes_from((n, {"pos": p}) for n, p in zip(nodes, places, strict=True))
-    columns = {"weight": graph.weights.tolist()}
-    if graph.confidence is not None:
-        columns["confidence"] = graph.confidence.tolist()
-    rows = zip(*columns.values(), strict=True)
-    other.add_edges_from(
-        (nodes[i], nodes[j], dict(zip(columns, row, strict=True)))
-        for (i, j), row in zip(graph.edges.tolist(), rows, strict=True)
-    )
-    return other
-
-
 def from_networkx(graph: nx.Graph[Any], weight: str) -> Parts:
     """Node order is NetworkX's own."""
     if graph.is_multigraph():
@@ -173,28 +144,6 @@ def from_networkx(graph: nx.Graph[Any], weight: str) -> Parts:
     if places and all(place is not None for place in places):
         parts["coordinates"] = places
     return parts
-
-
-def to_pandas(graph: Graph) -> pd.DataFrame:
-    """One row per edge."""
-    import pandas as pd
-
-    nodes = labels(graph)
-    columns: dict[str, Any] = {"source": graph.edges[:, 0], "target": graph.edges[:, 1]}
-    if graph.names is not None:
-        columns = {
-            end: pd.Series([nodes[k] for k in numbers.tolist()], dtype=_dtype(graph.names))
-            for end, numbers in columns.items()
-        }
-    columns["weight"] = graph.weights
-    if graph.confidence is not None:
-        columns["confidence"] = graph.confidence
-    return pd.DataFrame(columns)
-
-
-def _dtype(names: tuple[Hashable, ...]) -> str:
-    kinds = {type(name) for name in names}
-    return {frozenset({str}): "str", frozenset({int}): "int64"}.get(frozenset(kinds), "object")
 
 
 def from_pandas(
@@ -227,7 +176,9 @@ def from_labels(
     """Edges between labels: node numbers if ``n_nodes`` is given, else names."""
     ends = source + target
     if names is None and n_nodes is None:
-        names = _sorted_if_possible(check_names(dict.fromkeys(ends)))
+        names = check_names(dict.fromkeys(ends))
+        with suppress(TypeError):  # labels of several kinds have no order
+            names = tuple(sorted(names))  # type: ignore[type-var]
         if _are_numbers(names):
             n_nodes, names = len(names), None
     if names is None:
@@ -242,74 +193,6 @@ def from_labels(
     return Parts(edges=edges, n_nodes=n_nodes, names=names)
 
 
-def _sorted_if_possible(names: tuple[Hashable, ...]) -> tuple[Hashable, ...]:
-    try:
-        return tuple(sorted(names))  # type: ignore[type-var]
-    except TypeError:
-        return names
-
-
 def _are_numbers(names: Sequence[Hashable]) -> bool:
     """Whether the names are 0, 1, 2, ... in order, and so say nothing."""
     return all(type(name) is int and name == k for k, name in enumerate(names))
-
-
-def to_pygsp(graph: Graph) -> pygsp.graphs.Graph:
-    """By the matrix of weights."""
-    try:
-        import pygsp
-    except ImportError as error:
-        raise ImportError(
-            "to_pygsp needs PyGSP, which is not installed: pip install 'heatgraph[pygsp]'"
-        ) from error
-    other = pygsp.graphs.Graph(sp.csr_matrix(graph.adjacency()))
-    if graph.coordinates is not None:
-        other.coords = graph.coordinates.copy()
-    return other
-
-
-def from_pygsp(graph: pygsp.graphs.Graph, names: Iterable[Hashable] | None) -> Parts:
-    """By the matrix of weights."""
-    parts = from_adjacency(graph.W, names, 0.0, bool(graph.is_directed()))
-    coordinates: Array | None = getattr(graph, "coords", None)
-    if coordinates is not None and np.shape(coordinates) == (graph.N, 2):
-        parts["coordinates"] = coordinates
-    return parts
-
-
-def to_torch_geometric(graph: Graph) -> torch_geometric.data.Data:
-    """Every edge in both directions, as PyTorch Geometric wants it."""
-    try:
-        import torch
-        from torch_geometric.data import Data
-    except ImportError as error:
-        raise ImportError(
-            "to_torch_geometric needs PyTorch and PyTorch Geometric, which are not installed: "
-            "pip install torch torch-geometric"
-        ) from error
-    W = sp.coo_array(graph.adjacency())
-    data = Data(
-        edge_index=torch.as_tensor(np.array([W.row, W.col], dtype=np.int64)),
-        edge_weight=torch.as_tensor(W.data, dtype=torch.float32),
-        num_nodes=graph.n_nodes,
-    )
-    if graph.coordinates is not None:
-        data.pos = torch.as_tensor(graph.coordinates.copy(), dtype=torch.float32)
-    return data
-
-
-def to_mne(graph: Graph) -> mne_connectivity.Connectivity:
-    """The matrix of weights, row by row."""
-    try:
-        from mne_connectivity import Connectivity
-    except ImportError as error:
-        raise ImportError(
-            "to_mne needs mne-connectivity, which is not installed: pip install mne-connectivity"
-        ) from error
-    return Connectivity(
-        graph.adjacency().toarray().ravel(),
-        n_nodes=graph.n_nodes,
-        names=[str(name) for name in labels(graph)],
-        indices="all",
-        method="heatgraph",
-    )

@@ -1,4 +1,7 @@
-"""A weighted graph, and the forms that other tools take."""
+"""A weighted graph, and the forms that other tools take.
+
+Each outside package is imported when it is first asked for: they are slow to start.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,12 @@ import os
 from collections.abc import Hashable, Iterable
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from heatgraph.graph import convert, storage
+from heatgraph.graph.convert import labels
 from heatgraph.graph.value import GraphValue
 
 if TYPE_CHECKING:
@@ -152,7 +157,24 @@ class Graph(GraphValue):
         >>> Graph([(0, 1)], [2.0], names=["a", "b"]).to_networkx().edges["a", "b"]
         {'weight': 2.0}
         """
-        return convert.to_networkx(self)
+        import networkx as nx
+
+        other = nx.DiGraph() if self.directed else nx.Graph()
+        nodes = labels(self)
+        if self.coordinates is None:
+            other.add_nodes_from(nodes)
+        else:
+            places = map(tuple, self.coordinates.tolist())
+            other.add_nodes_from((n, {"pos": p}) for n, p in zip(nodes, places, strict=True))
+        columns = {"weight": self.weights.tolist()}
+        if self.confidence is not None:
+            columns["confidence"] = self.confidence.tolist()
+        rows = zip(*columns.values(), strict=True)
+        other.add_edges_from(
+            (nodes[i], nodes[j], dict(zip(columns, row, strict=True)))
+            for (i, j), row in zip(self.edges.tolist(), rows, strict=True)
+        )
+        return other
 
     @classmethod
     def from_networkx(cls, graph: nx.Graph[Any], weight: str = "weight") -> Graph:
@@ -192,7 +214,21 @@ class Graph(GraphValue):
           source target  weight
         0      a      b     2.0
         """
-        return convert.to_pandas(self)
+        import pandas as pd
+
+        nodes = labels(self)
+        columns: dict[str, Any] = {"source": self.edges[:, 0], "target": self.edges[:, 1]}
+        if self.names is not None:
+            kinds = frozenset(map(type, self.names))
+            dtype = {frozenset({str}): "str", frozenset({int}): "int64"}.get(kinds, "object")
+            columns = {
+                end: pd.Series([nodes[k] for k in numbers.tolist()], dtype=dtype)
+                for end, numbers in columns.items()
+            }
+        columns["weight"] = self.weights
+        if self.confidence is not None:
+            columns["confidence"] = self.confidence
+        return pd.DataFrame(columns)
 
     @classmethod
     def from_pandas(
@@ -242,7 +278,16 @@ class Graph(GraphValue):
         >>> Graph([(0, 1)], [2.0]).to_pygsp().N
         2
         """
-        return convert.to_pygsp(self)
+        try:
+            import pygsp
+        except ImportError as error:
+            raise ImportError(
+                "to_pygsp needs PyGSP, which is not installed: pip install 'heatgraph[pygsp]'"
+            ) from error
+        other = pygsp.graphs.Graph(sp.csr_matrix(self.adjacency()))
+        if self.coordinates is not None:
+            other.coords = self.coordinates.copy()
+        return other
 
     @classmethod
     def from_pygsp(
@@ -267,7 +312,11 @@ class Graph(GraphValue):
         >>> Graph.from_pygsp(pygsp.graphs.Ring(5))
         Graph(5 nodes, 5 edges, weights 1 to 1, coordinates)
         """
-        return cls(**convert.from_pygsp(graph, names))
+        parts = convert.from_adjacency(graph.W, names, 0.0, bool(graph.is_directed()))
+        coordinates = getattr(graph, "coords", None)
+        if coordinates is not None and np.shape(coordinates) == (graph.N, 2):
+            parts["coordinates"] = coordinates
+        return cls(**parts)
 
     def to_torch_geometric(self) -> torch_geometric.data.Data:
         """The graph for PyTorch Geometric, without names, which it has not.
@@ -278,7 +327,23 @@ class Graph(GraphValue):
             ``edge_index`` (2, 2 E) holds every edge in both directions (once if directed),
             ``edge_weight`` their weights in single precision; ``pos`` the coordinates, if any.
         """
-        return convert.to_torch_geometric(self)
+        try:
+            import torch
+            from torch_geometric.data import Data
+        except ImportError as error:
+            raise ImportError(
+                "to_torch_geometric needs PyTorch and PyTorch Geometric, which are not installed: "
+                "pip install torch torch-geometric"
+            ) from error
+        W = sp.coo_array(self.adjacency())
+        data = Data(
+            edge_index=torch.as_tensor(np.array([W.row, W.col], dtype=np.int64)),
+            edge_weight=torch.as_tensor(W.data, dtype=torch.float32),
+            num_nodes=self.n_nodes,
+        )
+        if self.coordinates is not None:
+            data.pos = torch.as_tensor(self.coordinates.copy(), dtype=torch.float32)
+        return data
 
     def to_mne(self) -> mne_connectivity.Connectivity:
         """The graph for MNE-Connectivity, with its names.
@@ -288,7 +353,20 @@ class Graph(GraphValue):
         mne_connectivity.Connectivity
             ``get_data("dense")`` is the matrix of weights.
         """
-        return convert.to_mne(self)
+        try:
+            from mne_connectivity import Connectivity
+        except ImportError as error:
+            raise ImportError(
+                "to_mne needs mne-connectivity, which is not installed: "
+                "pip install mne-connectivity"
+            ) from error
+        return Connectivity(
+            self.adjacency().toarray().ravel(),
+            n_nodes=self.n_nodes,
+            names=[str(name) for name in labels(self)],
+            indices="all",
+            method="heatgraph",
+        )
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the graph to a file, whole or not at all, in the format that the suffix names.

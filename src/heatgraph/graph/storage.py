@@ -105,16 +105,15 @@ def _is_plain(name: Hashable) -> bool:
 
 
 def _load_npz(file: IO[bytes]) -> Parts:
-    header, found = read_arrays(file, FORMAT, FORMAT_VERSION, _expected)
+    def expected(header: dict[str, Any]) -> dict[str, tuple[str, int]]:
+        missing = {"n_nodes", "names"} - set(header)
+        if missing or header["n_nodes"] is None:
+            raise ValueError(f"its header lacks {sorted(missing) or ['n_nodes']}")
+        return FIELDS
+
+    header, found = read_arrays(file, FORMAT, FORMAT_VERSION, expected)
     parts = from_arrays(found, header["n_nodes"], names_from_json(header["names"]))
     return {**parts, "directed": header.get("directed", False)}
-
-
-def _expected(header: dict[str, Any]) -> dict[str, tuple[str, int]]:
-    missing = {"n_nodes", "names"} - set(header)
-    if missing or header["n_nodes"] is None:
-        raise ValueError(f"its header lacks {sorted(missing) or ['n_nodes']}")
-    return FIELDS
 
 
 def names_from_json(names: Any) -> list[Hashable] | None:
@@ -196,7 +195,7 @@ def _save_csv(graph: Graph, path: Path) -> None:
             "names must be text or whole numbers, distinct as text, to be saved as CSV; "
             "save as .npz instead"
         )
-    frame = convert.to_pandas(graph)
+    frame = graph.to_pandas()
     if graph.directed:
         frame["directed"] = "true"
     with write_atomically(path, "w", newline="") as file:
@@ -226,17 +225,13 @@ def _load_csv(file: IO[bytes]) -> Parts:
     parts["weights"] = [float(weight) for weight in columns["weight"]]
     if "confidence" in columns:
         parts["confidence"] = [float(value) for value in columns["confidence"]]
-    parts["directed"] = _all_directed(columns.get("directed", ("false",)))
-    return parts
-
-
-def _all_directed(column: tuple[str, ...]) -> bool:
-    values = {value.strip().lower() for value in column}
+    values = {value.strip().lower() for value in columns.get("directed", ("false",))}
     if values not in ({"true"}, {"false"}):
         raise ValueError(
             f"the column directed must be true throughout, or false; got {sorted(values)[:3]}"
         )
-    return values == {"true"}
+    parts["directed"] = values == {"true"}
+    return parts
 
 
 FORMATS: dict[str, tuple[Callable[[Graph, Path], None], Callable[[IO[bytes]], Parts]]] = {

@@ -249,14 +249,11 @@ def draw_edges(ax: Axes, graph: Graph, places: Array) -> None:
         widths = 0.15 * width + 0.55 * width * share  # the head says more than the line
         _draw_arrows(ax, places[graph.edges[order]], widths, ink, len(places))
         return
-    lines = LineCollection(
-        list(places[graph.edges[order]]),
-        linewidths=0.15 * width + 0.85 * width * share,
-        colors=ink.tolist(),
+    widths = 0.15 * width + 0.85 * width * share
+    ends = list(places[graph.edges[order]])
+    ax.add_collection(
+        LineCollection(ends, linewidths=widths, colors=ink.tolist(), capstyle="round", zorder=1)
     )
-    lines.set_zorder(1)
-    lines.set_capstyle("round")
-    ax.add_collection(lines)
 
 
 def _draw_arrows(ax: Axes, ends: Array, widths: Array, ink: Array, n_nodes: int) -> None:

@@ -76,16 +76,22 @@ def plot_map(
     ['Brest', 'Rennes']
     """
     places = _places(graph, coordinates)
-    written = _names(graph, names)
+    if names is None:
+        few = graph.names is not None and graph.n_nodes <= MAX_NAMES
+        names = texts(graph) if few else [""] * graph.n_nodes
+    if len(names) != graph.n_nodes:
+        raise ValueError(f"names must be one per node, {graph.n_nodes}, got {len(names)}")
     shown = None if values is None else one_per_node(values, graph.n_nodes)
     ax = new_axes(6.0, 5.5) if ax is None else ax
-    _draw_outlines(ax, outlines)
+    rings: list[Any] = [np.asarray(ring, dtype=np.float64) for ring in outlines]
+    land = PolyCollection(rings, facecolors=LAND, edgecolors=BORDER, linewidths=0.5, zorder=0)
+    ax.add_collection(land, autolim=False)
     _draw_edges(ax, graph, places, heaviest)
     size = float(np.clip(4000 / len(places), 14, 70)) if node_size is None else node_size
     _draw_nodes(ax, places, shown, size, norm, label)
     _frame(ax, places)
-    if any(written):
-        draw_labels(ax, places, written, graph.edges)
+    if any(names):
+        draw_labels(ax, places, list(map(str, names)), graph.edges)
     return ax
 
 
@@ -103,33 +109,14 @@ def _places(graph: Graph, coordinates: ArrayLike | None) -> Array:
     return places
 
 
-def _names(graph: Graph, names: Sequence[str] | None) -> list[str]:
-    if names is None:
-        if graph.names is None or graph.n_nodes > MAX_NAMES:
-            return [""] * graph.n_nodes
-        return texts(graph)
-    if len(names) != graph.n_nodes:
-        raise ValueError(f"names must be one per node, {graph.n_nodes}, got {len(names)}")
-    return [str(name) for name in names]
-
-
-def _draw_outlines(ax: Axes, outlines: Iterable[ArrayLike]) -> None:
-    rings: list[Any] = [np.asarray(ring, dtype=np.float64) for ring in outlines]
-    land = PolyCollection(rings, facecolors=LAND, edgecolors=BORDER, linewidths=0.5)
-    land.set_zorder(0)
-    ax.add_collection(land, autolim=False)
-
-
 def _draw_edges(ax: Axes, graph: Graph, places: Array, heaviest: float | None) -> None:
     """Light edges first, so that none hides a heavy one; width and ink grow with the weight."""
     top = float(graph.weights.max(initial=0.0)) if heaviest is None else heaviest
     share = np.clip(graph.weights / (top or 1.0), 0.0, 1.0)
     order = np.argsort(share, kind="stable")
     widths, inks = edge_style(share[order])
-    lines = LineCollection(
-        list(places[graph.edges[order]]), linewidths=widths, colors=inks, capstyle="round"
-    )
-    lines.set_zorder(1)
+    ends = list(places[graph.edges[order]])
+    lines = LineCollection(ends, linewidths=widths, colors=inks, capstyle="round", zorder=1)
     ax.add_collection(lines, autolim=False)
 
 
