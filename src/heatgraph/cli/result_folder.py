@@ -10,25 +10,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from matplotlib.figure import Figure
 
 from heatgraph.arrays import Array
 from heatgraph.cli.cluster import ClusterTable
 from heatgraph.cli.console import Output, columns
 from heatgraph.cli.tables import SignalTable
-from heatgraph.estimators import HeatCovariance
 from heatgraph.files import to_json, write_atomically, write_folder
 from heatgraph.graph import Graph
 from heatgraph.graph.convert import labels
-from heatgraph.plotting import (
-    plot_convergence,
-    plot_graph,
-    plot_likelihood,
-    plot_selection,
-    plot_stretches,
-)
-from heatgraph.plotting.curves import n_chosen
+from heatgraph.plotting import plot_convergence, plot_graph, plot_stretches
+from heatgraph.plotting.curves import plot_choice
 from heatgraph.report import write_report
 from heatgraph.storage import save_model
 
@@ -100,28 +92,13 @@ def write_fit(
     selection = getattr(model, "selection_", None)
     if selection is not None:
         selection.to_csv(folder / "selection.csv", index=False)
-        draw(folder / "selection.png", CURVE, lambda ax: _plot_choice(model, selection, ax), out)
+        draw(folder / "selection.png", CURVE, lambda ax: plot_choice(model, ax), out)
     stretches = getattr(model, "stretches_", None)
     if stretches is not None:
         stretches.to_csv(folder / "stretches.csv", index=False)
         chosen = {"scale": model.scales_[-1], "beta": model.beta_}
         picture = folder / "stretches.png"
         draw(picture, CURVE, lambda ax: plot_stretches(stretches, ax, **chosen), out)
-
-
-def _plot_choice(model: Any, selection: pd.DataFrame, ax: Any) -> object:
-    """How the parameters of a model of heat were chosen."""
-    if isinstance(model, HeatCovariance):
-        return plot_likelihood(
-            selection,
-            ax,
-            shrinkage=model.shrinkage_,
-            penalty=model.penalty_,
-            relaxed=model.relaxed_,
-        )
-    return plot_selection(
-        selection, ax, alpha=model.alpha_, beta=model.beta_, n_scales=n_chosen(model)
-    )
 
 
 def write_page(

@@ -209,14 +209,23 @@ class _Task:
         if first.graph is not None and second.graph is not None:
             result = replace(result, agreement=edge_scores(first.graph, second.graph).f_measure)
         if self.truth is not None and not whole.graph.directed:
-            scores = edge_scores(self.truth.normalized(), _normalized(whole.graph))
+            found = whole.graph.normalized() if whole.graph.n_edges else whole.graph
+            scores = edge_scores(self.truth.normalized(), found)
             ap = average_precision(self.truth, whole.weights)
             result = replace(result, **scores._asdict(), average_precision=ap)
         return _Judged(result, errors, whole.graph)
 
     def compared(self, judged: dict[str, _Judged], interrupted: bool) -> Comparison:
         """The rows in order, each measured against the best."""
-        order = sorted(judged, key=lambda name: _rank(judged[name].result))
+
+        # Predictions by what they miss, then graphs, then failures.
+        def rank(name: str) -> tuple[int, float]:
+            result = judged[name].result
+            if result.predicts:
+                return 0, result.missed
+            return (2 if result.status.startswith("failed") else 1), 0.0
+
+        order = sorted(judged, key=rank)
         best = judged[order[0]].errors if order else None
         rows = []
         for name in order:
@@ -229,17 +238,6 @@ class _Task:
         plain = tuple(n for n in order if n in NO_GRAPH or judged[n].graph is None)
         M, N = self.held_out.rows.shape
         return Comparison(tuple(rows), graphs, self.truth, M, N, plain, interrupted)
-
-
-def _rank(result: MethodResult) -> tuple[int, float]:
-    """Predictions by what they miss, then graphs, then failures."""
-    if result.predicts:
-        return 0, result.missed
-    return (2 if result.status.startswith("failed") else 1), 0.0
-
-
-def _normalized(graph: Graph) -> Graph:
-    return graph.normalized() if graph.n_edges else graph
 
 
 def _fit(model: Any, signals: Any, held_out: tuple[Array, Mask, float] | None) -> _Fit:

@@ -204,6 +204,8 @@ def signals_of(X: Any, given: Any, summary: SignalSummary, unit: float, client: 
     They are held there if they take no more than a share of the memory, and read again at every
     step if they take more.
     """
+    from distributed import futures_of
+
     workers = client.scheduler_info(n_workers=-1)["workers"]
     addresses = [name for name in sorted(workers) for _ in range(workers[name]["nthreads"])]
     M, n_parts = X.shape[0], max(1, min(len(addresses), X.shape[0]))
@@ -220,25 +222,15 @@ def signals_of(X: Any, given: Any, summary: SignalSummary, unit: float, client: 
         masked=summary.masked,
     )
     limits = [worker["memory_limit"] for worker in workers.values()]
-    if _holds_futures(X) or _fits(8 * X.size, limits):
+    fits = 0 in limits or 8 * X.size <= HELD_SHARE * sum(limits)  # a limit of 0 is none
+    # Chunks that are with the workers already can be computed by no other task.
+    if futures_of(X) or fits:
         parts = _held_parts(X, sizes, unit, summary.masked, signals.homes, client)
     else:
         chunks = _chunks(X, given)
         streams = _streams(chunks, X.chunks[0], sizes, unit, summary.masked)
         parts = [signals.send(stream) for stream in streams]
     return replace(signals, parts=parts)
-
-
-def _fits(size: int, limits: list[int]) -> bool:
-    """Whether signals of so many bytes can be held by workers; a limit of 0 is none."""
-    return 0 in limits or size <= HELD_SHARE * sum(limits)
-
-
-def _holds_futures(X: Any) -> bool:
-    """Whether chunks are with the workers already, where no other task can compute them."""
-    from distributed import futures_of
-
-    return bool(futures_of(X))
 
 
 def _held_parts(

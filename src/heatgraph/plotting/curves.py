@@ -98,7 +98,7 @@ def plot_selection(
     """
     ax = new_axes(6.0, 3.6) if ax is None else ax
     several = len(set(selection["n_scales"])) > 1
-    value, title = judged_by(selection)
+    value, title = _judged_by(selection)
     groups = selection.groupby(["n_scales", "beta"])
     for k, ((size, spread), rows) in enumerate(groups):
         label = f"beta {spread:.2g}" + (f", {size} scales" if several else "")
@@ -109,10 +109,10 @@ def plot_selection(
     if value == "missed":
         ax.axhline(1.0, color="0.4", linestyle=":", linewidth=1.2)
     _tick(ax, selection["alpha"])
-    return _labelled(ax, "alpha", title)
+    return labelled(ax, "alpha", title)
 
 
-def judged_by(tried: pd.DataFrame) -> tuple[str, str]:
+def _judged_by(tried: pd.DataFrame) -> tuple[str, str]:
     """The column that parameters of a sparse model were chosen by, and its title."""
     if "log_likelihood" in tried:
         return "log_likelihood", "held-out log-likelihood per signal"
@@ -155,16 +155,16 @@ def plot_likelihood(
     ('held-out log-likelihood per signal', 'chosen')
     """
     ax = new_axes(6.0, 3.6) if ax is None else ax
-    for k, (label, rows) in enumerate(strength_lines(selection)):
+    for k, (label, rows) in enumerate(_strength_lines(selection)):
         _errors_along(ax, k, rows, "shrinkage", label, "log_likelihood")
     if shrinkage is not None and penalty is not None:
         row = chosen(selection, shrinkage=shrinkage, penalty=penalty, relaxed=relaxed)
         _ring(ax, selection, row, "shrinkage", "log_likelihood")
     _tick(ax, selection["shrinkage"])
-    return _labelled(ax, "shrinkage", "held-out log-likelihood per signal")
+    return labelled(ax, "shrinkage", "held-out log-likelihood per signal")
 
 
-def strength_lines(selection: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
+def _strength_lines(selection: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
     """What was tried, a line for every penalty, each with its name and by shrinkage."""
     return [
         (
@@ -211,7 +211,7 @@ def plot_stretches(
     """
     ax = new_axes(6.0, 3.6) if ax is None else ax
     every = stretches.loc[stretches.groupby(["beta", "stretch"])["missed"].idxmin()]
-    value, title = judged_by(stretches)
+    value, title = _judged_by(stretches)
     along = "scales, over those that were learned"
     bars, top = value == "missed", np.inf
     if bars:  # a dictionary that is far off can miss many times what there is
@@ -226,7 +226,7 @@ def plot_stretches(
     if scale is not None and beta is not None:
         _ring(ax, shown, chosen_stretch(every, scale, beta), "stretch", value)
     ax.set_ylim(top=top if beyond.any() else min(ax.get_ylim()[1], top))
-    return _labelled(ax, along, title, above=bool(beyond.any()))
+    return labelled(ax, along, title, above=bool(beyond.any()))
 
 
 def _mark_beyond(ax: Axes, rows: pd.DataFrame, along: str, top: float) -> None:
@@ -287,7 +287,7 @@ def _errors_along(
     )
 
 
-def _labelled(ax: Axes, along: str, value: str, *, above: bool = False) -> Axes:
+def labelled(ax: Axes, along: str, value: str, *, above: bool = False) -> Axes:
     """Names of the axes, and a legend over them, where it covers nothing.
 
     It leaves room for values that are written ``above``.
@@ -305,6 +305,16 @@ def _labelled(ax: Axes, along: str, value: str, *, above: bool = False) -> Axes:
     ax.grid(alpha=0.3)
     bare(ax)
     return ax
+
+
+def plot_choice(model: Any, ax: Axes) -> Axes:
+    """How the parameters of a model of heat were chosen, of either kind."""
+    if hasattr(model, "shrinkage_"):
+        strength, penalty = model.shrinkage_, model.penalty_
+        given = {"shrinkage": strength, "penalty": penalty, "relaxed": model.relaxed_}
+        return plot_likelihood(model.selection_, ax, **given)
+    given = {"alpha": model.alpha_, "beta": model.beta_, "n_scales": n_chosen(model)}
+    return plot_selection(model.selection_, ax, **given)
 
 
 def n_chosen(model: Any) -> int | None:

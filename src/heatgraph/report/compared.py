@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Sequence
+from functools import partial
 from io import BytesIO
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from heatgraph.comparison import Comparison
-from heatgraph.plotting.style import BLUE, VERMILION, shortened
-from heatgraph.report.canvas import paragraphs, table
+from heatgraph.comparison import Comparison, MethodResult
+from heatgraph.plotting.curves import labelled
+from heatgraph.plotting.style import BLUE, LITERAL, VERMILION, shortened
+from heatgraph.report.canvas import paragraphs, still_picture, table
 
 if TYPE_CHECKING:
-    from bokeh.plotting import figure
+    from matplotlib.axes import Axes
 
-NAME = "methods"  # of the section and of its picture
+NAME = "methods"  # of the section
 LONGEST = 24  # name of a method that is written in full
 HINT = (
     "Signals were held out, and a fifth of their values was hidden, the same ones from every "
@@ -41,8 +42,10 @@ def compared_section(comparison: Comparison, coordinates: object = None) -> str:
     """The verdict, the picture of what was missed, the table, the graphs, in HTML."""
     title = "Which method predicts best"
     parts = [paragraphs([comparison.verdict], "lead"), paragraphs([HINT], "hint")]
-    if any(result.predicts for result in comparison.results):
-        parts.append(f'<div id="{NAME}" class="picture" role="img" aria-label="{title}"></div>')
+    ranked = [result for result in comparison.results if result.predicts]
+    if ranked:
+        draw = partial(_draw_missed, comparison, ranked)
+        parts.append(still_picture(title, draw, 1.2 + 0.3 * len(ranked)))
     parts.append(f'<div class="scroll" tabindex="0">{_table(comparison)}</div>')
     if comparison.graphs:
         parts.append(_graphs(comparison, coordinates))
@@ -52,41 +55,20 @@ def compared_section(comparison: Comparison, coordinates: object = None) -> str:
     )
 
 
-def missed_picture(comparison: Comparison) -> dict[str, figure]:
-    """What each method missed, with two standard errors, the best above; empty without any."""
-    ranked = [result for result in comparison.results if result.predicts]
-    if not ranked:
-        return {}
-    from bokeh.models import FixedTicker, PlainText, Range1d
-
-    from heatgraph.report.canvas import new_figure, put_legend
-
-    n = len(ranked)
-    made = new_figure(
-        NAME,
-        110 + 26 * n,
-        x_axis_label="share of hidden values missed",
-        y_range=Range1d(n - 0.4, -0.6),
-    )
+def _draw_missed(comparison: Comparison, ranked: Sequence[MethodResult], ax: Axes) -> None:
+    """What each method missed, with two standard errors, the best above."""
     for label, colour, marker, plain in (
-        ("with a graph", BLUE, "circle", False),
-        ("without a graph", VERMILION, "square", True),
+        ("with a graph", BLUE, "o", False),
+        ("without a graph", VERMILION, "s", True),
     ):
-        which = [k for k in range(n) if (ranked[k].name in comparison.without_graph) == plain]
-        if not which:
-            continue
-        y = np.array(which, dtype=np.float64)
-        x = np.array([ranked[k].missed for k in which])
-        error = np.array([ranked[k].error for k in which])
-        made.segment(x - 2.0 * error, y, x + 2.0 * error, y, line_color=colour, line_width=2)
-        made.scatter(x, y, marker=marker, size=9, color=colour, legend_label=label)
-    made.yaxis.ticker = FixedTicker(ticks=list(range(n)))
-    # Plain text, because Bokeh would read a formula between dollar signs.
-    made.yaxis.major_label_overrides = {
-        k: PlainText(text=shortened(result.name, LONGEST)) for k, result in enumerate(ranked)
-    }
-    put_legend(made)
-    return {NAME: made}
+        which = [k for k, r in enumerate(ranked) if (r.name in comparison.without_graph) == plain]
+        if which:
+            missed = [ranked[k].missed for k in which]
+            doubt = [2.0 * ranked[k].error for k in which]
+            ax.errorbar(missed, which, xerr=doubt, fmt=marker, color=colour, label=label)
+    ax.set_yticks(range(len(ranked)), [shortened(r.name, LONGEST) for r in ranked], **LITERAL)
+    ax.invert_yaxis()
+    labelled(ax, "share of hidden values missed", "")
 
 
 def _table(comparison: Comparison) -> str:

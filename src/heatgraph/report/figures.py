@@ -1,8 +1,7 @@
-"""The pictures of the page, as Bokeh figures; those that move are filled in by the page itself."""
+"""The pictures of the page that answer a pointer, as Bokeh figures, which the page fills in."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -21,16 +20,8 @@ from bokeh.models import (
 from bokeh.plotting import figure
 
 from heatgraph.arrays import Array
-from heatgraph.plotting.style import BLUE, SEQUENCE, VERMILION, shortened
-from heatgraph.report.canvas import (
-    MARKERS,
-    convergence,
-    likelihood,
-    new_figure,
-    put_legend,
-    selection,
-    tag,
-)
+from heatgraph.plotting.style import BLUE, VERMILION, shortened
+from heatgraph.report.canvas import new_figure, tag
 from heatgraph.report.page_data import Content, Places
 
 MAX_OUTLINED = 1000  # nodes; more of them would be all outline
@@ -44,24 +35,14 @@ EDGE_TIP = [("edge", "@from \u2013 @to"), ("weight", "@weight{0.[0000]}")]
 NODE_TIP = [("node", "@name"), ("value", "@shown")]
 
 
-def pictures(model: Any, content: Content) -> dict[str, figure]:
+def pictures(content: Content) -> dict[str, figure]:
     """The figures, by the name of the place that the page has for each."""
     edges = ColumnDataSource(name="edges", data=_empty(EDGE_COLUMNS))
-    drawn = {
+    return {
         "graph": _graph(content, edges),
         "histogram": _histogram(content),
         "matrix": _matrix(content, edges),
     }
-    if content.reach:
-        drawn["reach"] = _reach(content.reach, content.scales)
-    history = np.asarray(getattr(model, "objective_", []), dtype=np.float64)
-    if history.size > 1:
-        drawn["convergence"] = convergence(history)
-    tried = getattr(model, "selection_", None)
-    if tried is not None and len(tried):
-        draw = likelihood if content.gaussian else selection
-        drawn["selection"] = draw(tried, model)
-    return drawn
 
 
 # The segment (a, b) to (c, d) is the middle of an edge: what a pointer hits, clear of the nodes.
@@ -323,29 +304,3 @@ def _name_rows(made: figure, content: Content) -> None:
         axis.tags = []
         tag(axis, "ink", "major_label_text_color")
     made.xaxis.major_label_orientation = "vertical"
-
-
-def _reach(curves: Sequence[Array], scales: Any) -> figure:
-    """Heat against distance, one line per scale, with a band for most nodes."""
-    made = new_figure(
-        "reach",
-        280,
-        x_axis_label="edges away from the source",
-        y_axis_label="heat there, of 1 released",
-    )
-    for s, (curve, tau) in enumerate(zip(curves, scales, strict=True)):
-        colour = SEQUENCE[s % len(SEQUENCE)]
-        d, low, mean, high = curve.T
-        made.varea(d, low, high, fill_color=colour, fill_alpha=0.15)
-        made.line(d, mean, line_color=colour, line_width=2.5, legend_label=f"time {tau:.3g}")
-        made.scatter(
-            d,
-            mean,
-            marker=MARKERS[s % len(MARKERS)],
-            size=8,
-            color=colour,
-            legend_label=f"time {tau:.3g}",
-        )
-    made.xaxis.ticker = FixedTicker(ticks=list(range(max(len(curve) for curve in curves))))
-    put_legend(made)
-    return made

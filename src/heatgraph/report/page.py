@@ -25,7 +25,7 @@ from heatgraph.graph import Graph
 from heatgraph.plotting.style import shortened
 from heatgraph.report import sections
 from heatgraph.report.canvas import paragraphs, readable, table, text
-from heatgraph.report.compared import compared_section, missed_picture
+from heatgraph.report.compared import compared_section
 from heatgraph.report.page_data import Content, gather, place
 
 POLICY = (
@@ -123,8 +123,7 @@ def _page(
     library = next(iter(type(INLINE)(mode="inline", components=["bokeh"]).js_raw))
     scripts = {"library": _script(library), "script": _script(_part("report.js"))}
     hashes = " ".join(f"'sha256-{_digest(text)}'" for text in scripts.values())
-    figures = _figures(model, content, comparison)
-    below = sections.sections(model, content, figures["names"])
+    below = sections.sections(model, content)
     if comparison is not None:
         below = compared_section(comparison, content.places.xy) + below
     return Template(_part("page.html")).substitute(
@@ -142,7 +141,7 @@ def _page(
         parameters=_parameters(model, content),
         omissions=paragraphs(sections.omissions(content), "hint"),
         data=_json(_data(content)),
-        pictures=_json(figures),
+        pictures=_json(_figures(content)),
     )
 
 
@@ -167,15 +166,13 @@ def _json(value: Any) -> str:
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
-def _figures(model: Any, content: Content, comparison: Comparison | None) -> dict[str, Any]:
+def _figures(content: Content) -> dict[str, Any]:
     """The document of all figures, and which element each is put in."""
     from bokeh.document import Document
 
     from heatgraph.report.figures import pictures
 
-    drawn = pictures(model, content)
-    if comparison is not None:
-        drawn |= missed_picture(comparison)
+    drawn = pictures(content)
     document = Document()
     for made in drawn.values():
         document.add_root(made)
@@ -183,7 +180,6 @@ def _figures(model: Any, content: Content, comparison: Comparison | None) -> dic
     return {
         "docs": {"heatgraph": document.to_json(deferred=False)},
         "items": [{"docid": "heatgraph", "roots": roots, "root_ids": list(roots)}],
-        "names": list(drawn),
     }
 
 

@@ -3,21 +3,35 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Sequence
+from collections.abc import Callable
 from datetime import date
+from functools import partial
 from importlib.metadata import version
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from matplotlib.ticker import MaxNLocator
 
 from heatgraph.estimators.hidden import ESTIMATOR_OF, ModelComparison, Predicted
 from heatgraph.graph import Graph
-from heatgraph.plotting.curves import chosen_row, chosen_stretch, n_chosen
-from heatgraph.report.canvas import chosen_by_likelihood, paragraphs, table
+from heatgraph.plotting.curves import (
+    chosen,
+    chosen_row,
+    chosen_stretch,
+    labelled,
+    n_chosen,
+    plot_choice,
+    plot_convergence,
+)
+from heatgraph.plotting.style import MARKERS, SEQUENCE
+from heatgraph.report.canvas import paragraphs, still_picture, table
 from heatgraph.report.page_data import Content
 from heatgraph.report.shown_signals import p_value
 from heatgraph.solvers.result import Status
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 COLLAPSED = 1e-2  # a scale below this moves no heat
 POOR = 0.5  # a fit that explains less of the signals than this is mentioned
@@ -241,14 +255,14 @@ GAPS = (
 )
 
 
-def sections(model: Any, content: Content, drawn: Sequence[str]) -> str:
-    """Pictures that were drawn and tables that there are, in HTML."""
+def sections(model: Any, content: Content) -> str:
+    """Pictures and tables of what is known of the model, in HTML."""
     parts = []
-    for name, (title, hint) in PICTURES.items():
-        if name in drawn:
-            picture = f'<div id="{name}" class="picture" role="img" aria-label="{title}"></div>'
-            more = _selection_table(model, content) if name == "selection" else ""
-            parts.append(_section(name, title, _hint(name, hint, content), picture + more))
+    for name, draw in _pictures(model, content).items():
+        title, hint = PICTURES[name]
+        more = _selection_table(model, content) if name == "selection" else ""
+        picture = still_picture(title, draw)
+        parts.append(_section(name, title, _hint(name, hint, content), picture + more))
     comparison = getattr(model, "comparison_", None)
     if comparison is not None:
         parts.insert(0, _section("comparison", "Which model", COMPARISON, _compared(comparison)))
@@ -257,6 +271,32 @@ def sections(model: Any, content: Content, drawn: Sequence[str]) -> str:
     if content.gaps and content.shown is not None:
         parts.append(_section("gaps", "Missing values", GAPS, _gaps(content)))
     return "\n".join(parts)
+
+
+def _pictures(model: Any, content: Content) -> dict[str, Callable[[Axes], object]]:
+    """What there is to draw, in this order."""
+    drawn: dict[str, Callable[[Axes], object]] = {}
+    if content.reach:
+        drawn["reach"] = partial(_draw_reach, content)
+    history = np.asarray(getattr(model, "objective_", []), dtype=np.float64)
+    if history.size > 1 and np.isfinite(history).all():
+        drawn["convergence"] = partial(plot_convergence, history)
+    tried = getattr(model, "selection_", None)
+    if tried is not None and len(tried):
+        drawn["selection"] = partial(plot_choice, model)
+    return drawn
+
+
+def _draw_reach(content: Content, ax: Axes) -> None:
+    """Heat against distance, one line per scale, with a band for most nodes."""
+    scales = () if content.scales is None else content.scales
+    for s, (curve, tau) in enumerate(zip(content.reach, scales, strict=True)):
+        colour, (d, low, mean, high) = SEQUENCE[s % len(SEQUENCE)], curve.T
+        ax.fill_between(d, low, high, color=colour, alpha=0.15, linewidth=0.0)
+        marker, label = MARKERS[s % len(MARKERS)], f"time {tau:.3g}"
+        ax.plot(d, mean, color=colour, linewidth=2.5, marker=marker, label=label)
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+    labelled(ax, "edges away from the source", "heat there, of 1 released")
 
 
 def _section(name: str, title: str, hint: str, inner: str) -> str:
@@ -332,7 +372,9 @@ def _selection_table(model: Any, content: Content) -> str:
     tried: pd.DataFrame = model.selection_
     told = f"All {len(tried)} that were tried"
     if content.gaussian:
-        return _tried(tried, chosen_by_likelihood(tried, model), told)
+        names = "shrinkage", "penalty", "relaxed"
+        found = chosen(tried, **{name: getattr(model, f"{name}_") for name in names})
+        return _tried(tried, found, told)
     tables = _tried(tried, chosen_row(tried, model.alpha_, model.beta_, n_chosen(model)), told)
     then: pd.DataFrame | None = getattr(model, "stretches_", None)
     if then is not None:
