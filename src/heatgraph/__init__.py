@@ -54,21 +54,15 @@ __all__ = [
     "sliding_graphs",
     "time_series",
 ]
-_HOMES = {
-    "CausalGraphProcess": "heatgraph.baselines",
-    "DiffusionPolytope": "heatgraph.baselines",
-    "GeneralizedLaplacian": "heatgraph.baselines",
-    "Graph": "heatgraph.graph",
-    "GraphicalLassoGraph": "heatgraph.baselines",
-    "HeatFilter": "heatgraph.baselines",
-    "LakeTenenbaum": "heatgraph.baselines",
-    "SmoothGraph": "heatgraph.baselines",
-    "SpectralTemplates": "heatgraph.baselines",
-    "compare": "heatgraph.comparison",
-    "difference": "heatgraph.comparison",
-    "load_model": "heatgraph.storage",
-    "neighbour_graph": "heatgraph.baselines",
-    "save_model": "heatgraph.storage",
+# The rooms of the names that are not in `baselines`.
+_ROOMS = {
+    "comparison": ("compare", "difference"),
+    "estimators": (
+        *("HeatCovariance", "LearnHeat", "PaperOptions"),
+        *("learn", "sliding_graphs", "time_series"),
+    ),
+    "graph": ("Graph",),
+    "storage": ("load_model", "save_model"),
 }
 
 
@@ -76,7 +70,8 @@ def __getattr__(name: str) -> Any:
     # Loaded when first asked for: the numerical libraries take seconds to import.
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_HOMES.get(name, "heatgraph.estimators")), name)
+    room = next((room for room, names in _ROOMS.items() if name in names), "baselines")
+    return getattr(import_module(f"heatgraph.{room}"), name)
 
 
 def __dir__() -> list[str]:

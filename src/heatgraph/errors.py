@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from difflib import get_close_matches
+from importlib import import_module
+from typing import Any
 
 
 class ParameterError(ValueError):
@@ -46,3 +48,21 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     """
     alike = get_close_matches(word, known, n=1)
     return f"; did you mean {alike[0]}?" if alike else ""
+
+
+def needed(package: str, use: str, install: str) -> Any:
+    """Import an optional package, or say what needs it and how to install it.
+
+    Examples
+    --------
+    >>> needed("polonium", "the experiment", "lead")
+    Traceback (most recent call last):
+    ...
+    ImportError: the experiment needs polonium, which is not installed: pip install lead
+    """
+    try:
+        return import_module(package)
+    except ImportError as error:
+        raise ImportError(
+            f"{use} needs {package}, which is not installed: pip install {install}"
+        ) from error

@@ -51,17 +51,6 @@ def asks_for_cluster(paths: Sequence[Path], scheduler: str | None) -> bool:
     return path.exists() and path.stat().st_size > SHARE * memory
 
 
-def need_dask() -> None:
-    """Say what to install where Dask is not there."""
-    try:
-        import distributed  # noqa: F401
-    except ImportError as error:
-        raise ImportError(
-            "signals in several files, or on a cluster, are read by dask and distributed; install "
-            'them with pip install "heatgraph[dask]"'
-        ) from error
-
-
 @contextmanager
 def cluster(scheduler: str | None, n_workers: int, out: Output) -> Iterator[None]:
     """The cluster at an address, or processes of this machine for the time of the block."""

@@ -16,7 +16,7 @@ from joblib import effective_n_jobs
 
 from heatgraph.arrays import Array
 from heatgraph.cli import INTERRUPTED
-from heatgraph.cli.cluster import ClusterTable, asks_for_cluster, cluster, need_dask, read_parts
+from heatgraph.cli.cluster import ClusterTable, asks_for_cluster, cluster, read_parts
 from heatgraph.cli.console import Output, counted
 from heatgraph.cli.options import (
     Coordinates,
@@ -51,6 +51,7 @@ from heatgraph.cli.task import (
     read_n_scales,
     read_scales,
 )
+from heatgraph.errors import needed
 from heatgraph.estimators import HeatCovariance, LearnHeat, ModelComparison
 from heatgraph.estimators.choosing_model import MODELS
 from heatgraph.estimators.hidden import Predicted
@@ -273,7 +274,7 @@ def signals_of(
         raise ValueError("--groups and --lag need signals in a single file, read as a whole")
     if method != "heat":
         raise ValueError(f"--method {method} needs its signals in a single file, read as a whole")
-    need_dask()
+    needed("distributed", "reading signals in several files", '"heatgraph[dask]"')
     table = read_parts(paths, options)  # before any worker is started for nothing
     with cluster(scheduler, effective_n_jobs(-1 if jobs is None else jobs), out):
         yield table

@@ -17,6 +17,7 @@ from heatgraph.distributed.parquet import ParquetRows, ParquetSignals
 from heatgraph.distributed.signals import DaskSignals, Step
 from heatgraph.distributed.trouble import as_rows, causes_told, check_versions, chunk_name
 from heatgraph.distributed.worker_tasks import Chunk, Stream
+from heatgraph.errors import needed
 from heatgraph.solvers import engine
 
 # Share of the workers' memory: more signals than that are read again at every step.  The codes are
@@ -103,22 +104,12 @@ def _of_batch(rows: Any) -> SignalSummary:
 @contextmanager
 def cluster_client(n_threads: int) -> Iterator[Any]:
     """The client that is there, or one of threads in this process for the time of the block."""
+    distributed = needed("distributed", "the fit of a Dask collection", '"heatgraph[dask]"')
     try:
-        from distributed import Client, default_client
-    except ImportError as error:
-        raise ImportError(
-            "Dask collections are fitted by dask and distributed; install them with pip install "
-            '"heatgraph[dask]"'
-        ) from error
-    try:
-        client = default_client()
+        client = distributed.default_client()
     except ValueError:
-        with Client(
-            processes=False,
-            n_workers=1,
-            threads_per_worker=n_threads,
-            dashboard_address=":0",
-        ) as client:
+        own = {"n_workers": 1, "threads_per_worker": n_threads, "dashboard_address": ":0"}
+        with distributed.Client(processes=False, **own) as client:
             yield client
         return
     with causes_told(client):

@@ -11,7 +11,6 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ import joblib
 from threadpoolctl import threadpool_limits
 
 import heatgraph
+from heatgraph.errors import needed
 from heatgraph.experiments.base import Settings
 from heatgraph.files import plain, write_atomically
 
@@ -144,12 +144,7 @@ def _backend(settings: Settings) -> Iterator[None]:
         with context:
             yield
         return
-    try:
-        distributed = import_module("distributed")
-    except ImportError as error:
-        raise ImportError(
-            "the backend 'dask' needs the package distributed: pip install 'heatgraph[dask]'"
-        ) from error
+    distributed = needed("distributed", "the backend 'dask'", "'heatgraph[dask]'")
     # Without an address, a cluster of this machine for the time of the sweep.
     options = {} if settings.scheduler is not None else {"n_workers": max(settings.n_jobs, 1)}
     with distributed.Client(settings.scheduler, **options), joblib.parallel_config("dask"):

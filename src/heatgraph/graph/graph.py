@@ -13,6 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
+from heatgraph.errors import needed
 from heatgraph.graph import convert, storage
 from heatgraph.graph.convert import labels
 from heatgraph.graph.value import GraphValue
@@ -278,13 +279,8 @@ class Graph(GraphValue):
         >>> Graph([(0, 1)], [2.0]).to_pygsp().N
         2
         """
-        try:
-            import pygsp
-        except ImportError as error:
-            raise ImportError(
-                "to_pygsp needs PyGSP, which is not installed: pip install 'heatgraph[pygsp]'"
-            ) from error
-        other = pygsp.graphs.Graph(sp.csr_matrix(self.adjacency()))
+        library = needed("pygsp", "to_pygsp", "'heatgraph[pygsp]'")
+        other = library.graphs.Graph(sp.csr_matrix(self.adjacency()))
         if self.coordinates is not None:
             other.coords = self.coordinates.copy()
         return other
@@ -327,23 +323,19 @@ class Graph(GraphValue):
             ``edge_index`` (2, 2 E) holds every edge in both directions (once if directed),
             ``edge_weight`` their weights in single precision; ``pos`` the coordinates, if any.
         """
-        try:
-            import torch
-            from torch_geometric.data import Data
-        except ImportError as error:
-            raise ImportError(
-                "to_torch_geometric needs PyTorch and PyTorch Geometric, which are not installed: "
-                "pip install torch torch-geometric"
-            ) from error
+        torch, data = (
+            needed(package, "to_torch_geometric", "torch torch-geometric")
+            for package in ("torch", "torch_geometric.data")
+        )
         W = sp.coo_array(self.adjacency())
-        data = Data(
+        made = data.Data(
             edge_index=torch.as_tensor(np.array([W.row, W.col], dtype=np.int64)),
             edge_weight=torch.as_tensor(W.data, dtype=torch.float32),
             num_nodes=self.n_nodes,
         )
         if self.coordinates is not None:
-            data.pos = torch.as_tensor(self.coordinates.copy(), dtype=torch.float32)
-        return data
+            made.pos = torch.as_tensor(self.coordinates.copy(), dtype=torch.float32)
+        return made
 
     def to_mne(self) -> mne_connectivity.Connectivity:
         """The graph for MNE-Connectivity, with its names.
@@ -353,14 +345,7 @@ class Graph(GraphValue):
         mne_connectivity.Connectivity
             ``get_data("dense")`` is the matrix of weights.
         """
-        try:
-            from mne_connectivity import Connectivity
-        except ImportError as error:
-            raise ImportError(
-                "to_mne needs mne-connectivity, which is not installed: "
-                "pip install mne-connectivity"
-            ) from error
-        return Connectivity(
+        return needed("mne_connectivity", "to_mne", "mne-connectivity").Connectivity(
             self.adjacency().toarray().ravel(),
             n_nodes=self.n_nodes,
             names=[str(name) for name in labels(self)],

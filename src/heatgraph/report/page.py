@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from heatgraph.comparison import Comparison
+from heatgraph.errors import needed
 from heatgraph.files import write_atomically
 from heatgraph.graph import Graph
 from heatgraph.plotting.style import shortened
@@ -89,7 +90,7 @@ def write_report(
     """
     if not isinstance(model, Graph):
         check_is_fitted(model, "graph_")
-    _need_bokeh()
+    needed("bokeh", "the report", '"heatgraph[report]"')
     places = place(model if isinstance(model, Graph) else model.graph_, coordinates, outlines)
     content = gather(model, signals, sources, labels, places)
     if comparison is not None and comparison.n_nodes != content.graph.n_nodes:
@@ -100,15 +101,6 @@ def write_report(
     page = _page(model, content, title, comparison, warnings)
     with write_atomically(path, "w", newline="\n") as file:
         file.write(page)
-
-
-def _need_bokeh() -> None:
-    try:
-        import bokeh  # noqa: F401
-    except ImportError:
-        raise ImportError(
-            'the report is drawn by Bokeh, which is not installed: pip install "heatgraph[report]"'
-        ) from None
 
 
 def _page(
