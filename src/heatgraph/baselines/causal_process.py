@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from heatgraph.arrays import Array
 from heatgraph.baselines.base import check_limits, number_or_auto, store_end
 from heatgraph.baselines.causal_solver import (
+    CommutingFilters,
     Lags,
     coefficients,
     commuting_filters,
@@ -189,14 +190,14 @@ class CausalGraphProcess(ReportMixin, BaseEstimator):
             share = settings.share
             if share is None:
                 share = _best_share(settings, around)
-            fitted = settings.fit(around, share, watch.step)
-        self.adjacency_, self.coefficients_ = fitted.A, fitted.c
-        self.filters_ = _polynomials(fitted.A, fitted.c)
+            A, c, found = settings.fit(around, share, watch.step)
+        self.adjacency_, self.coefficients_ = A, c
+        self.filters_ = _polynomials(A, c)
         self.location_, self.lam_ = means, share
-        self.weights_ = _directed(fitted.A, names)
+        self.weights_ = _directed(A, names)
         kept = self.weights_.cut(relative=CUT) if self.weights_.n_edges else self.weights_
         self.graph_ = kept if self.n_edges is None else kept.cut(n_edges=settings.n_edges)
-        store_end(self, fitted)
+        store_end(self, found)
         if not self.weights_.n_edges:
             warnings.warn(
                 "CausalGraphProcess: no node acts on another, so the graph has no edge; lower lam, "
@@ -277,19 +278,6 @@ def _directed(A: Array, names: Any) -> Graph:
     return Graph.from_adjacency(W, names, directed=True)
 
 
-@dataclass(frozen=True, eq=False)
-class _Fitted:
-    A: Array
-    c: list[Array]
-    objective: Array
-    residual: float
-    status: Status
-
-    @property
-    def n_iter(self) -> int:
-        return self.objective.size - 1
-
-
 @dataclass(frozen=True)
 class _Settings:
     """The parameters, checked."""
@@ -317,7 +305,9 @@ class _Settings:
             **check_limits(model),
         )
 
-    def fit(self, X: Array, share: float, monitor: Monitor | None = None) -> _Fitted:
+    def fit(
+        self, X: Array, share: float, monitor: Monitor | None = None
+    ) -> tuple[Array, list[Array], CommutingFilters]:
         """The three problems in turn, on signals around their mean, of unit size."""
         lags = Lags.of(X, self.order)
         lam = share * float(np.abs(lags.own[0, 1]).max())
@@ -326,8 +316,7 @@ class _Settings:
         )
         variance = float(np.trace(lags.own[1, 1])) / lags.own.shape[-1]
         A = nearest_shift(found.R, lam / variance if self.order > 1 else 0.0, self.mu, self.tol)
-        c = coefficients(X, A, self.order, self.nu)
-        return _Fitted(A, c, found.objective, found.residual, found.status)
+        return A, coefficients(X, A, self.order, self.nu), found
 
 
 def _best_share(settings: _Settings, X: Array) -> float:
@@ -339,10 +328,10 @@ def _best_share(settings: _Settings, X: Array) -> float:
     missed = []
     rough = replace(settings, max_iter=ROUGH_ROUNDS, tol=max(settings.tol, ROUGH))
     for share in SHARES:
-        fitted = rough.fit(train, share)
-        if fitted.status is Status.INTERRUPTED:
+        A, c, found = rough.fit(train, share)
+        if found.status is Status.INTERRUPTED:
             raise KeyboardInterrupt
-        missed.append(_one_step(_polynomials(fitted.A, fitted.c), test)[0])
+        missed.append(_one_step(_polynomials(A, c), test)[0])
     return SHARES[sparsest_within_error(np.array(missed))]
 
 

@@ -142,6 +142,10 @@ class CommutingFilters:
     residual: float
     status: Status
 
+    @property
+    def n_iter(self) -> int:
+        return self.objective.size - 1
+
 
 def commuting_filters(
     lags: Lags,

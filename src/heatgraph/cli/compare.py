@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import numpy as np
 import pandas as pd
 import typer
+from rich.table import Table
 from sklearn.base import clone
 
 from heatgraph.cli import INTERRUPTED
@@ -99,8 +100,8 @@ def compare(
         summary |= {**json_module.loads(found.to_json()), "files": files}
         summary["warnings"] = out.warnings
         unfinished = [f"{r.name}: {r.status}" for r in found.results if r.status != "ok"]
-        lines = [_rows(found), *unfinished, found.verdict, f"Results are in {output}"]
-        out.show(summary, [*lines, *address_of(output)])
+        told = [*unfinished, found.verdict, f"Results are in {output}", *address_of(output)]
+        out.show(summary, [_rows(found), *told])
     if found.interrupted:
         raise typer.Exit(INTERRUPTED)
 
@@ -141,7 +142,7 @@ def _known_graph(path: Path, table: SignalTable) -> Graph:
     return Graph(edges, weights, table.n_nodes, table.names)
 
 
-def _rows(found: Comparison) -> Any:
+def _rows(found: Comparison) -> Table:
     """As wide as 80 characters take: with a known graph, the times are in the files only."""
     shown = {"missed": "missed ", "error": "± ", "excess": "more ", "excess_error": "± "}
     if found.truth is None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,6 +10,7 @@ import numpy as np
 import pandas as pd
 import typer
 from matplotlib.figure import Figure
+from rich.table import Table
 
 from heatgraph.arrays import Array
 from heatgraph.cli import INTERRUPTED
@@ -172,7 +172,7 @@ def comparison(summary: dict[str, Any]) -> list[str]:
     ]
 
 
-def tour(output: Path) -> Sequence[Any]:
+def tour(output: Path) -> list[str | Table]:
     """Where to look, and what to try next."""
     page = output / REPORT
     first = [(REPORT, "everything, to explore in a browser")]

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 import typer
 from joblib import effective_n_jobs
+from rich.table import Table
 
 from heatgraph.arrays import Array
 from heatgraph.cli import INTERRUPTED
@@ -353,7 +354,7 @@ def _chosen(model: Any) -> dict[str, Any]:
     return chosen
 
 
-def human(model: Any, table: SignalTable | ClusterTable) -> list[Any]:
+def human(model: Any, table: SignalTable | ClusterTable) -> list[str | Table]:
     """A fit, for a reader: how well it predicts, which model, the edges, how it was fitted."""
     facts = summary_of(model, table)
     chosen = [f"{key} {facts[key]:.3g}" for key in PARAMETERS if key in facts]

@@ -18,7 +18,7 @@ from heatgraph.cli.options import (
 )
 from heatgraph.cli.result_folder import model_path, parents_made
 from heatgraph.cli.sources import signals_for
-from heatgraph.cli.table_files import SAVE_AS_UTF8
+from heatgraph.cli.table_files import SAVE_AS_UTF8, refuse_existing
 from heatgraph.report import write_report
 from heatgraph.storage import load_model
 
@@ -47,8 +47,7 @@ def report(
     with out.errors_told():
         if output.suffix.lower() not in (".html", ".htm"):
             raise ValueError(f"--output: the page is an .html file, got {output}")
-        if output.exists() and not force:
-            raise FileExistsError(f"{output} is there already; --force replaces it")
+        refuse_existing(output, force)
         model = load_model(model_path(model_file))
         shown: dict[str, Any] = {}
         if signals is not None:

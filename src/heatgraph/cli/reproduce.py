@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.table import Table
 
 from heatgraph.cli import INTERRUPTED
 from heatgraph.cli.console import ERROR, Output, columns
@@ -204,7 +205,7 @@ def _run_one(
     }
 
 
-def _human(summary: dict[str, Any], output: Path) -> list[Any]:
+def _human(summary: dict[str, Any], output: Path) -> list[str | Table]:
     rows = [
         (name, result["title"], os.path.join(output, name, "page.md"))
         for name, result in summary["experiments"].items()

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
+from rich.table import Table
 
 from heatgraph.arrays import Array
 from heatgraph.cli.cluster import ClusterTable
@@ -216,7 +217,7 @@ def strongest(graph: Graph, at_most: int = 10) -> list[dict[str, Any]]:
     ]
 
 
-def edge_table(edges: list[dict[str, Any]]) -> Any:
+def edge_table(edges: list[dict[str, Any]]) -> Table:
     """The heaviest edges, for a reader."""
     rows = [
         (

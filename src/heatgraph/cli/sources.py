@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import numpy as np
 import pandas as pd
 import typer
+from rich.table import Table
 
 from heatgraph.cli.console import Output, columns, counted
 from heatgraph.cli.options import ForceFlag, ModelFile, TableOptions, with_shared_options
@@ -22,7 +23,7 @@ from heatgraph.cli.result_folder import (
     write_sources,
     write_summary,
 )
-from heatgraph.cli.table_files import NPY, PARQUET, TEXT, kind_of
+from heatgraph.cli.table_files import NPY, PARQUET, TEXT, kind_of, refuse_existing
 from heatgraph.cli.tables import SignalTable, read_signals
 from heatgraph.cli.task import model_of
 from heatgraph.estimators import HeatCovariance, LearnHeat, SourceCodes
@@ -77,8 +78,7 @@ def sources(
         model = heat_model(model_file)
         table, X = signals_for(model, signals, options, out)
         if output is not None and output.suffix.lower() == ".csv":
-            if output.exists() and not force:
-                raise FileExistsError(f"{output} is there already; --force replaces it")
+            refuse_existing(output, force)
             found = code(model, X, at_once)
             with parents_made(output):
                 write_sources(output, source_rows(model, found.sources, found.scales, table))
@@ -213,7 +213,7 @@ def summary_of(
     }
 
 
-def human(summary: dict[str, Any], output: Path | None) -> list[Any]:
+def human(summary: dict[str, Any], output: Path | None) -> list[str | Table]:
     """The same, for a reader."""
     rows = [
         (row["signal"], str(row["node"]), f"{row['scale']:.3g}", f"{row['strength']:+.4g}")
@@ -237,7 +237,7 @@ def human(summary: dict[str, Any], output: Path | None) -> list[Any]:
             f"Found {counted(summary['n_sources'], 'source')} of {signals}; the duality gap "
             f"is at most {summary['largest_gap']:.1e} of a signal's energy."
         )
-    lines = [found, columns(["signal", "node", "scale ", "strength "], rows)]
+    lines: list[str | Table] = [found, columns(["signal", "node", "scale ", "strength "], rows)]
     if more > 0:
         where = "--output or --json has them" if output is None else f"see {output}"
         lines.append(f"... and {more} more; {where}.")

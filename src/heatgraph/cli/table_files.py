@@ -49,6 +49,12 @@ def kind_of(path: Path) -> str:
     return Path(path.stem).suffix.lower() + suffix if suffix == ".gz" else suffix
 
 
+def refuse_existing(path: Path, force: bool) -> None:
+    """Refuse to replace a file unless that was asked for."""
+    if path.exists() and not force:
+        raise FileExistsError(f"{path} is there already; --force replaces it")
+
+
 def check_output(path: Path, force: bool) -> None:
     """Refuse a path that no table can be written to, before there is one."""
     if path.is_dir():
@@ -58,8 +64,7 @@ def check_output(path: Path, force: bool) -> None:
             f"--output: a table is written as {', '.join((*TEXT[:4], PARQUET[0], NPY))}, not as "
             f"{kind_of(path) or 'no suffix'}, got {path}"
         )
-    if path.exists() and not force:
-        raise FileExistsError(f"{path} is there already; --force replaces it")
+    refuse_existing(path, force)
 
 
 @dataclass(frozen=True, eq=False)

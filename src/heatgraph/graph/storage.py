@@ -11,6 +11,7 @@ import io
 import os
 import re
 from collections.abc import Callable, Hashable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 from xml.etree.ElementTree import ParseError
@@ -134,20 +135,13 @@ NOT_XML = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 def _save_graphml(graph: Graph, path: Path) -> None:
     import networkx as nx
 
-    other = nx.DiGraph() if graph.directed else nx.Graph()
     # GraphML makes text of every node: the names go into an attribute, which has a type.
-    for k in range(graph.n_nodes):
-        attributes: dict[str, Any] = {}
+    other = replace(graph, names=tuple(f"n{k}" for k in range(graph.n_nodes))).to_networkx()
+    for k, attributes in enumerate(other.nodes.values()):
         if graph.names is not None:
             attributes["name"] = _check_xml(graph.names[k])
         if graph.coordinates is not None:
-            attributes["x"], attributes["y"] = graph.coordinates[k].tolist()
-        other.add_node(f"n{k}", **attributes)
-    for k, (i, j) in enumerate(graph.edges.tolist()):
-        attributes = {"weight": float(graph.weights[k])}
-        if graph.confidence is not None:
-            attributes["confidence"] = float(graph.confidence[k])
-        other.add_edge(f"n{i}", f"n{j}", **attributes)
+            attributes["x"], attributes["y"] = attributes.pop("pos")
     with write_atomically(path) as file:
         nx.write_graphml(other, file)
 

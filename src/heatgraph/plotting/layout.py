@@ -59,10 +59,7 @@ def layout(graph: Graph) -> Array:
 def _by_springs(graph: Graph) -> Array:
     import networkx as nx
 
-    other = nx.Graph()
-    other.add_nodes_from(range(graph.n_nodes))
-    for (i, j), weight in zip(graph.edges.tolist(), graph.weights.tolist(), strict=True):
-        other.add_edge(i, j, weight=weight, length=1.0 / weight)
+    other = nx.from_scipy_sparse_array(graph.adjacency())
     small = graph.n_nodes <= MAX_KAMADA_KAWAI and graph.n_components() == 1
     start = nx.spring_layout(other, seed=0, weight="weight")
     if small and graph.n_nodes > 2:

@@ -248,11 +248,7 @@ def by_community(graph: Graph) -> tuple[Ints, Ints]:
     """
     import networkx as nx
 
-    other = nx.Graph()
-    other.add_nodes_from(range(graph.n_nodes))
-    other.add_weighted_edges_from(
-        zip(*graph.edges.T.tolist(), graph.weights.tolist(), strict=True) if graph.n_edges else ()
-    )
+    other = nx.from_scipy_sparse_array(graph.adjacency())
     parts = nx.community.louvain_communities(other, weight="weight", seed=0)
     parts = sorted(map(sorted, parts), key=lambda part: (-len(part), part[0]))
     degree = graph.degrees()
