@@ -54,12 +54,6 @@ def named_home(data_home: PathLike | None) -> Path | None:
     ------
     FileNotFoundError
         If it is not a folder.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> named_home(tempfile.gettempdir()) == Path(tempfile.gettempdir())
-    True
     """
     named = data_home if data_home is not None else os.environ.get(HOME_VARIABLE) or None
     if named is None:

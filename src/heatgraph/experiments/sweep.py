@@ -54,16 +54,19 @@ def sweep(
     >>> sweep(dict, [{"a": 1}, {"a": 2}], Settings())
     [{'a': 1}, {'a': 2}]
     """
-    store = _Store(settings.cache, function)
-    results: dict[int, Result] = {}
-    for number, cell in enumerate(cells):
-        known = store.read(cell)
-        if known is not None:
-            results[number] = known
+    paths = [_path(settings.cache, function, cell) for cell in cells]
+    results = {k: known for k, path in enumerate(paths) if (known := _read(path)) is not None}
     settings.report(len(results), len(cells), text)
     missing = [number for number in range(len(cells)) if number not in results]
     for number, result in _compute(function, cells, missing, settings):
-        results[number] = store.write(cells[number], result)
+        content = {"function": function.__qualname__, "cell": cells[number], "result": result}
+        written = json.dumps(plain(content), allow_nan=False)
+        path = paths[number]
+        if path is not None:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with write_atomically(path, "w") as file:
+                file.write(written)
+        results[number] = json.loads(written)["result"]  # as it will be read
         settings.report(len(results), len(cells), text)
     return [results[number] for number in range(len(cells))]
 
@@ -75,41 +78,20 @@ def cell_key(function: Function, cell: Cell) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-class _Store:
-    """Finished cells on disk, a file each; nothing is kept without a folder."""
+def _path(folder: Path | None, function: Function, cell: Cell) -> Path | None:
+    """The file of a finished cell; none without a folder."""
+    key = cell_key(function, cell)
+    return None if folder is None else folder / key[:2] / f"{key}.json"
 
-    def __init__(self, folder: Path | None, function: Function) -> None:
-        self.folder, self.function = folder, function
 
-    def _path(self, cell: Cell) -> Path | None:
-        if self.folder is None:
-            return None
-        key = cell_key(self.function, cell)
-        return self.folder / key[:2] / f"{key}.json"
-
-    def read(self, cell: Cell) -> Result | None:
-        """The result of a cell, or None if it is not there whole."""
-        path = self._path(cell)
-        if path is None:
-            return None
-        try:
-            content = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError, RecursionError):
-            return None
-        found = content.get("result") if isinstance(content, dict) else None
-        return found if isinstance(found, dict) else None
-
-    def write(self, cell: Cell, result: Mapping[str, Any]) -> Result:
-        """Keep a result, and give it back as it will be read."""
-        path = self._path(cell)
-        content = {"function": self.function.__qualname__, "cell": cell, "result": result}
-        text = json.dumps(plain(content), allow_nan=False)
-        if path is not None:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with write_atomically(path, "w") as file:
-                file.write(text)
-        read: Result = json.loads(text)["result"]
-        return read
+def _read(path: Path | None) -> Result | None:
+    """The result of a cell, or None if it is not there whole."""
+    try:
+        content = None if path is None else json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return None
+    found = content.get("result") if isinstance(content, dict) else None
+    return found if isinstance(found, dict) else None
 
 
 def _compute(

@@ -218,6 +218,9 @@ def _parameters(model: Any, content: Content) -> str:
 
 def _data(content: Content) -> dict[str, Any]:
     edges, shown = content.edges, content.shown
+    values, fit, explained = (
+        (None, None, None) if shown is None else (shown.values, shown.fit, shown.explained)
+    )
     return {
         "names": content.names,
         "short": {
@@ -229,17 +232,15 @@ def _data(content: Content) -> dict[str, Any]:
         "from": _pack(edges.pairs[:, 0], "<i4"),
         "to": _pack(edges.pairs[:, 1], "<i4"),
         "weight": _pack(edges.weights),
-        "confidence": None if edges.confidence is None else _pack(edges.confidence),
+        "confidence": _pack(edges.confidence),
         "merges": _pack(edges.merges, "<i4"),
         "kept": edges.kept,
         "cut": content.cut,
         "learned": edges.n_learned,
         "labels": [] if shown is None else shown.labels,
-        "values": None if shown is None or shown.values is None else _pack(shown.values),
-        "fit": None if shown is None or shown.fit is None else _pack(shown.fit),
-        "explained": None
-        if shown is None or shown.explained is None
-        else [round(float(share), 4) for share in shown.explained],
+        "values": _pack(values),
+        "fit": _pack(fit),
+        "explained": None if explained is None else explained.round(4).tolist(),
         "sources": []
         if shown is None
         else [_pack(shown.sources[:, k], "<i4" if k < 3 else "<f4") for k in range(4)],
@@ -257,8 +258,10 @@ def _data(content: Content) -> dict[str, Any]:
     }
 
 
-def _pack(values: ArrayLike, dtype: str = "<f4") -> str:
+def _pack(values: ArrayLike | None, dtype: str = "<f4") -> str | None:
     """Numbers in the form that costs a page least: 4 bytes each, as base64."""
+    if values is None:
+        return None
     return base64.b64encode(np.ascontiguousarray(values, dtype=dtype).tobytes()).decode("ascii")
 
 
