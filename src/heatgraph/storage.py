@@ -88,9 +88,7 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> None:
         arrays |= to_arrays(getattr(model, attribute), f"{attribute}.")
     for attribute in kind.arrays:
         value = getattr(model, attribute)
-        if attribute == "laplacian_" and sp.issparse(value):  # the weights say it all
-            value = np.empty((0, 0))
-        if isinstance(value, LinearOperator):
+        if sp.issparse(value) or isinstance(value, LinearOperator):  # the weights say it all
             value = np.empty((0, 0))
         if not isinstance(value, np.ndarray):  # sources that are not in memory, or too many
             value = np.empty((0, *value.shape[1:]))

@@ -15,6 +15,8 @@ from scipy.sparse.csgraph import connected_components
 from heatgraph.arrays import Array, Ints, Mask
 from heatgraph.graph import checks
 
+OPTIONAL = ("confidence", "coordinates")  # arrays that a graph need not have
+
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
 class GraphValue:
@@ -74,14 +76,9 @@ class GraphValue:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, GraphValue):
             return NotImplemented
-        return (
-            self.n_nodes == other.n_nodes
-            and self.directed == other.directed
-            and self.names == other.names
-            and np.array_equal(self.edges, other.edges)
-            and np.array_equal(self.weights, other.weights)
-            and _same(self.confidence, other.confidence)
-            and _same(self.coordinates, other.coordinates)
+        plain, arrays = ("n_nodes", "directed", "names"), ("edges", "weights", *OPTIONAL)
+        return all(getattr(self, key) == getattr(other, key) for key in plain) and all(
+            np.array_equal(getattr(self, key), getattr(other, key)) for key in arrays
         )
 
     def __hash__(self) -> int:
@@ -93,8 +90,7 @@ class GraphValue:
         parts = [_count(self.n_nodes, "node"), _count(self.n_edges, kind)]
         if self.n_edges:
             parts.append(f"weights {self.weights.min():.3g} to {self.weights.max():.3g}")
-        optional = ("names", "confidence", "coordinates")
-        parts += [field for field in optional if getattr(self, field) is not None]
+        parts += [key for key in ("names", *OPTIONAL) if getattr(self, key) is not None]
         return f"{type(self).__name__}({', '.join(parts)})"
 
     @property
@@ -320,12 +316,6 @@ def _implied_n_nodes(
     if len(edges):
         return int(edges.max()) + 1
     raise ValueError("n_nodes must be given for a graph with no edges and no names")
-
-
-def _same(a: Array | None, b: Array | None) -> bool:
-    if a is None or b is None:
-        return a is b
-    return np.array_equal(a, b)
 
 
 def _count(n: int, thing: str) -> str:

@@ -37,7 +37,7 @@ NODE_TIP = [("node", "@name"), ("value", "@shown")]
 
 def pictures(content: Content) -> dict[str, figure]:
     """The figures, by the name of the place that the page has for each."""
-    edges = ColumnDataSource(name="edges", data=_empty(EDGE_COLUMNS))
+    edges = _empty("edges", EDGE_COLUMNS)
     return {
         "graph": _graph(content, edges),
         "histogram": _histogram(content),
@@ -49,8 +49,9 @@ def pictures(content: Content) -> dict[str, figure]:
 EDGE_COLUMNS = "x0 y0 x1 y1 a b c d row column width ink weight from to found turn head"
 
 
-def _empty(columns: str) -> dict[str, list[float]]:
-    return {column: [] for column in columns.split()}
+def _empty(name: str, columns: str) -> ColumnDataSource:
+    """Columns that the page fills in."""
+    return ColumnDataSource(name=name, data={column: [] for column in columns.split()})
 
 
 def _graph(content: Content, edges: ColumnDataSource) -> figure:
@@ -96,7 +97,7 @@ def _graph(content: Content, edges: ColumnDataSource) -> figure:
         "x1",
         "y1",
         line_width="width",
-        source=ColumnDataSource(name="chosen", data=_empty("x0 y0 x1 y1 width")),
+        source=_empty("chosen", "x0 y0 x1 y1 width"),
     )
     tag(chosen.glyph, "accent", "line_color")
     nodes = _nodes(made, places)
@@ -108,7 +109,7 @@ def _graph(content: Content, edges: ColumnDataSource) -> figure:
         fill_color=None,
         line_color=VERMILION,
         line_width=3,
-        source=ColumnDataSource(name="rings", data=_empty("x y size marker")),
+        source=_empty("rings", "x y size marker"),
     )
     mark = made.scatter(
         "x",
@@ -116,7 +117,7 @@ def _graph(content: Content, edges: ColumnDataSource) -> figure:
         size="size",
         fill_color=None,
         line_width=4,
-        source=ColumnDataSource(name="mark", data=_empty("x y size")),
+        source=_empty("mark", "x y size"),
     )
     tag(mark.glyph, "accent", "line_color")
     _names(made)
@@ -176,7 +177,7 @@ def _names(made: figure) -> None:
         text_align="align",
         text_font_size="13px",
         background_fill_alpha=0.65,
-        source=ColumnDataSource(name="names", data=_empty("x y text align")),
+        source=_empty("names", "x y text align"),
     )
     tag(names.glyph, "ink", "text_color")
     tag(names.glyph, "paper", "background_fill_color")
