@@ -98,7 +98,8 @@ def test_nothing_runs_and_nothing_leaves(open_page, report_of, text):
         assert shown.endswith(end)
     assert opened.page.evaluate("document.title") != "ran"
     assert opened.page.evaluate("document.scripts.length") == scripts
-    assert opened.page.locator("main img:not(.graphs), main iframe, main svg[onload], h1 *").count() == 0
+    foreign = "main img:not(.graphs), main iframe, main svg[onload], h1 *"
+    assert opened.page.locator(foreign).count() == 0
     assert opened.page.evaluate("getComputedStyle(document.body).display") != "none"
     opened.check_quiet(path)
 
