@@ -15,7 +15,7 @@ import pytest
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
-from sklearn.model_selection import GridSearchCV
+from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -26,6 +26,7 @@ from heatgraph.estimators import fitting, progress
 from heatgraph.metrics import edge_scores
 from heatgraph.models.heat import Signals
 from heatgraph.selection.choose_parameters import ALPHAS, BETAS
+from heatgraph.selection.cut import valley_cut
 from heatgraph.selection.masked_prediction import HIDDEN_SHARE, hide_entries
 
 N, M = 8, 40
@@ -658,34 +659,53 @@ class TestEdges:
         assert LearnHeat(**RAW).fit(signals).cut_ == 1e-4
 
     @pytest.mark.parametrize("candidates", [None, [(5, 1), (0, 1), (3, 2), (7, 6), (4, 0), (1, 2)]])
-    def test_mean_of_neighbouring_alphas_says_what_is_an_edge(self, signals, chosen, candidates):
-        learned = chosen
-        if candidates is not None:
-            learned = LearnHeat(**CHOOSING, candidates=candidates).fit(signals)
-        around = [
-            LearnHeat(
-                **CHOOSING,
-                scales=learned.scales_,
-                learn_scales=False,
-                alpha=c * learned.alpha_,
-                beta=learned.beta_,
-                candidates=candidates,
-            ).fit(signals)
-            for c in (0.5, 2.0)
-        ]
-        mean = np.mean([fit.laplacian_ for fit in (learned, *around)], axis=0)
-        i, j = learned.weights_.edges.T
+    def test_mean_of_several_fits_says_what_is_an_edge(self, truth, candidates):
+        X, _ = make_heat_signals(truth, (2.0,), M, n_sources=1, noise_std=0.03, random_state=1)
+        folds = KFold(3)
+        learned = LearnHeat(**CHOOSING, candidates=candidates, cv=folds).fit(X)
+
+        def laplacian(rows, times_alpha):
+            share = len(rows) / M
+            return (
+                LearnHeat(
+                    **CHOOSING,
+                    scales=learned.scales_,
+                    learn_scales=False,
+                    alpha=times_alpha * learned.alpha_,
+                    beta=share * learned.beta_,
+                    candidates=candidates,
+                )
+                .fit(X[rows])
+                .laplacian_
+            )
+
+        everything = np.arange(M)
+        fits = [(1.0, learned.laplacian_)]
+        fits += [(1.0, laplacian(everything, c)) for c in (0.5, 2.0)]
+        fits += [(len(rows) / M, laplacian(rows, 1.0)) for rows, _ in folds.split(X)]
+        counts, laplacians = zip(*fits, strict=True)
+        pairs = np.triu_indices(N, k=1)
+        mean = -np.average(laplacians, axis=0, weights=counts)[pairs]
         # The others were fitted to less precision, from another start.
-        sure = np.abs(-mean[i, j] - learned.cut_) > 0.02
-        kept = {tuple(edge) for edge in learned.graph_.edges.tolist()}
+        assert learned.cut_ == pytest.approx(valley_cut(mean, deviations=2.0), abs=0.02)
+        kept = learned.graph_.adjacency().toarray()[pairs]
+        sure = np.abs(mean - learned.cut_) > 0.02
         assert sure.mean() > 0.5
-        for edge, is_edge in zip(
-            learned.weights_.edges[sure].tolist(), (-mean[i, j] >= learned.cut_)[sure], strict=True
-        ):
-            assert (tuple(edge) in kept) == is_edge
-        L = learned.laplacian_
-        a, b = learned.graph_.edges.T
-        np.testing.assert_array_equal(learned.graph_.weights, -L[a, b])
+        np.testing.assert_array_equal(kept[sure] > 0.0, mean[sure] >= learned.cut_)
+        assert kept[kept > 0.0] == pytest.approx(mean[kept > 0.0], abs=0.03)
+
+    def test_folds_count_in_the_mean_by_the_signals_that_they_saw(self, signals, monkeypatch):
+        monkeypatch.setattr(fitting, "MOST_SIGNALS", M // 2)
+        seen = {}
+
+        def mean_around(p, fit, keeper):
+            seen["share"] = fit.choice.seen
+            return fit.solution.w
+
+        monkeypatch.setattr("heatgraph.estimators.learn_heat.mean_around", mean_around)
+        LearnHeat(**CHOOSING, cv=KFold(4)).fit(signals)
+        # Half of the signals, and three quarters of these in each of four folds.
+        assert seen["share"] == pytest.approx(0.5 * 4 * 0.75)
 
     @pytest.mark.parametrize("settings", [{"cut": 0.1}, {"alpha": 0.02}, {"n_edges": 9}])
     def test_weights_alone_decide_where_something_is_given(self, signals, settings):

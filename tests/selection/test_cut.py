@@ -115,6 +115,14 @@ class TestValley:
         w = np.concatenate([rng.exponential(0.05, 2000), np.abs(rng.normal(1.0, 0.35, 4000))])
         assert valley_cut(w) == pytest.approx(typical_cut(w))
 
+    def test_few_weights_fewer_by_chance_do_not_move_it(self):
+        """Ten weights within a tenth of the least cut, and six at the rarest place."""
+        low, high = np.linspace(0.36, 0.44, 10), np.linspace(0.56, 0.64, 6)
+        w = np.concatenate([low, high, np.linspace(0.75, 1.25, 60)])
+        w *= w.sum() / (w @ w)  # in units of the typical weight
+        assert valley_cut(w) > 1.1 * typical_cut(w)
+        assert valley_cut(w, deviations=2.0) == pytest.approx(typical_cut(w))
+
     @pytest.mark.parametrize("w", [[], [0.0], [0.0, 0.0]])
     def test_no_weights(self, w):
         assert valley_cut(np.array(w)) == 0.0

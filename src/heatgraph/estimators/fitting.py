@@ -137,7 +137,8 @@ def _choose(
         for table in (choice.table, choice.stretches)
     ]
     assert tables[0] is not None  # for the type checker: there is a table
-    return replace(choice, beta=choice.beta / share, table=tables[0], stretches=tables[1])
+    beta, seen = choice.beta / share, share * choice.seen
+    return replace(choice, beta=beta, seen=seen, table=tables[0], stretches=tables[1])
 
 
 def _count(solution: Solution, wanted: int) -> int:
@@ -210,13 +211,16 @@ def _go_on(
 
 
 def mean_around(p: HeatParameters, fit: Fit, keeper: Keeper = NO_CHECKPOINT) -> Array:
-    """The mean weights of the fit, and of others at half and twice its alpha.
+    """The mean weights of the fit, of others at half and twice its alpha, and of the folds.
 
     Which alpha is chosen among neighbours is much of a toss-up, and what is an edge at one of them
-    only is most often none.
+    only, or for some of the signals only, is most often none.  A fit counts by the share of the
+    signals that it saw.
     """
+    assert fit.choice is not None  # for the type checker: asked by the caller
     others = _weights(p, fit, [(None, c) for c in AROUND], ["around0", "around1"], keeper)
-    mean: Array = np.mean([fit.solution.w, *others], axis=0)
+    around, seen = [fit.solution.w, *others], fit.choice.seen
+    mean: Array = (np.sum(around, axis=0) + seen * fit.choice.w) / (len(around) + seen)
     return mean
 
 

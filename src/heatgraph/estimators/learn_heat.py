@@ -46,7 +46,7 @@ from heatgraph.estimators.validation import (
 from heatgraph.graph import Graph
 from heatgraph.kernels.spectral import kernel_of
 from heatgraph.models.heat import Signals
-from heatgraph.selection.cut import CUTS
+from heatgraph.selection.cut import CUTS, valley_cut
 from heatgraph.selection.masked_prediction import HIDDEN_SHARE, hide_entries
 from heatgraph.solvers.driver import Keeper
 from heatgraph.solvers.result import Monitor, Status
@@ -134,9 +134,10 @@ class LearnHeat(HiddenScoreMixin, SourcesMixin, ReportMixin, TransformerMixin, B
     cut : {"auto", "typical", "valley", "mixture", "otsu"} or float
         The smallest weight that ``graph_`` keeps, or the rule that finds it: a share of the
         typical weight, where weights are rarest near that, where noise and edges separate in a
-        mixture, or Otsu's.  "auto" is "typical" for ``penalty="log"`` and the paper's 1e-4 for
-        "l1"; on large graphs it is that of :class:`HeatCovariance`.  If alpha is chosen too, an
-        edge has to reach it in the mean of three fits, with ``alpha_``, half and twice of it.
+        mixture, or Otsu's.  "auto" is "valley" for ``penalty="log"``, but nearer to "typical" where
+        few weights say where they are rare, and the paper's 1e-4 for "l1"; on large graphs it is
+        that of :class:`HeatCovariance`.  If alpha is chosen too, a rule cuts the mean of several
+        fits: with ``alpha_``, half and twice of it, and with some of the signals held out.
     n_bootstrap : int
         Refit this many resamples of the signals; ``graph_.confidence`` is then the share of them
         in which each edge was found.
@@ -171,9 +172,10 @@ class LearnHeat(HiddenScoreMixin, SourcesMixin, ReportMixin, TransformerMixin, B
     Attributes
     ----------
     graph_ : Graph
-        The learned graph, cut, with the node names of ``X``.
+        The learned graph, cut, with the node names of ``X``.  If alpha is chosen too, the mean of
+        several fits is cut, see ``cut``.
     weights_ : Graph
-        Every edge that was learned, before the cut.
+        Every edge that was learned with ``alpha_``, before the cut.
     laplacian_ : ndarray or sparse array (n_nodes, n_nodes)
         The learned Laplacian before the cut; its trace is ``n_nodes``.  Sparse past 1000 nodes,
         where not every pair was a candidate.
@@ -395,13 +397,9 @@ class LearnHeat(HiddenScoreMixin, SourcesMixin, ReportMixin, TransformerMixin, B
     def _store(self, p: HeatParameters, fit: Fit, given: Intake, steady: Array) -> None:
         solution, unit = fit.solution, given.unit
         store_graph(self, fit.objective.candidates, solution.w, given.names, None)
-        self.cut_ = self._cut_at(p, solution.w)
         pairs = fit.objective.candidates
-        # In the order of weights_.
-        kept = pairs.graph(np.where(solution.w > 0.0, steady, 0.0)).weights >= self.cut_
-        self.graph_ = Graph(
-            self.weights_.edges[kept], self.weights_.weights[kept], pairs.n_nodes, given.names
-        )
+        self.cut_ = self._cut_at(p, steady)
+        self.graph_ = pairs.graph(steady, given.names).cut(weight=self.cut_)
         if p.n_edges is not None:  # no more of them, where weights tie
             self.graph_ = self.weights_.cut(n_edges=p.n_edges)
         self.scales_, scale_of = _merge_scales(solution.tau)
@@ -434,7 +432,7 @@ class LearnHeat(HiddenScoreMixin, SourcesMixin, ReportMixin, TransformerMixin, B
             return float(self.cut)
         if self.cut == "auto" and p.penalty == "l1":
             return CUT
-        rule = CUTS["typical" if self.cut == "auto" else self.cut]
+        rule = _usual_cut if self.cut == "auto" else CUTS[self.cut]
         return max(float(np.nextafter(rule(w), np.inf)), CUT)
 
     def _measure_confidence(self, p: HeatParameters, fit: Fit, n: int, keeper: Keeper) -> None:
@@ -621,6 +619,11 @@ class LearnHeat(HiddenScoreMixin, SourcesMixin, ReportMixin, TransformerMixin, B
             return LargeModel(self.weights_, self.scales_, unit, *how, kernel)
         dense = self.laplacian_, self.scales_, self.atoms
         return DenseModel(*dense, *how, other_kernel(self.kernel))
+
+
+def _usual_cut(w: Array) -> float:
+    """On graphs of this size there are few weights to say where they are rarest."""
+    return valley_cut(w, deviations=2.0)
 
 
 def _tell_cost(p: HeatParameters, n_bootstrap: int, say: Callable[[str], None]) -> None:

@@ -98,7 +98,8 @@ class Choice:
     that was not predicted; 1 is predicting zero.  ``predicts`` is whether hidden entries are
     predicted better than by zero and by the means of the nodes.  ``ends`` names what was chosen at
     the end of what was tried.  ``w`` are the weights that were learned, in the mean of the folds:
-    where the fit of all signals starts.  ``interrupted`` if the user stopped the search: the best
+    where the fit of all signals starts.  ``seen`` is how many of the signals these fits saw
+    together, over the number of signals.  ``interrupted`` if the user stopped the search: the best
     of what was tried until then, its scales to be held.
     """
 
@@ -114,6 +115,7 @@ class Choice:
     coding: float = 1.0
     stretches: pd.DataFrame | None = None
     ends: tuple[str, ...] = ()
+    seen: float = 0.0
     interrupted: bool = False
 
     @property
@@ -444,6 +446,7 @@ class Search:
             CODINGS[self._coding(best)],
             stretches,
             self.ends(best),
+            sum(part.share for part in self.parts),
         )
 
     def ends(self, best: Point) -> tuple[str, ...]:

@@ -45,18 +45,19 @@ def typical_cut(w: Array) -> float:
     return TYPICAL_SHARE * float(w @ w) / total if total > 0.0 else 0.0
 
 
-def valley_cut(w: Array) -> float:
+def valley_cut(w: Array, deviations: float = 1.0) -> float:
     """Where weights are rarest between noise and edges, from 0.35 to 0.7 of the typical weight.
 
     Where noise and edges overlap little, weights are rare between them; where many noisy weights
     are nearly as large as the edges, as on trees, they become rarer up to the edges.  Where edges
     are as many at 0.35 of the typical weight as above it, the cut is that of :func:`typical_cut`.
-    It is the least at which no more weights are near than at the rarest place and one standard
-    deviation of that count.
+    It is the least at which no more weights are near than at the rarest place and ``deviations``
+    standard deviations of that count.
 
     Parameters
     ----------
     w : (E,) weights >= 0; zeros count as absent.
+    deviations : With few weights, one standard deviation is easily exceeded by chance: use two.
 
     Examples
     --------
@@ -72,7 +73,7 @@ def valley_cut(w: Array) -> float:
     v = np.sort(w[w > 0.0] / typical)
     near = np.searchsorted(v, cuts + NEARBY) - np.searchsorted(v, cuts - NEARBY)
     fewest = int(near.min())
-    return float(cuts[np.argmax(near <= fewest + np.sqrt(fewest))] * typical)
+    return float(cuts[np.argmax(near <= fewest + deviations * np.sqrt(fewest))] * typical)
 
 
 def mixture_cut(w: Array) -> float:
