@@ -3,9 +3,9 @@
 Run with ``make bench-accuracy`` or ``python -m benchmarks.bench_accuracy [PART ...]``.  20 nodes,
 100 signals of 3 atoms; RBF keeps weights of at least 0.75, ER has p = 0.2, BA attaches 2.  The
 choice of parameters was designed on the seeds 3100 to 3105, the default cut on 3100 to 3131; the
-seeds here are 0 to 9, which led to the largest beta of the grid.  ``recovery`` and ``decibels`` have the seeds 40 to 49 beside, which took no part
-in any choice.  *Noisy* is a noise of standard deviation 0.02; the part ``decibels`` has the paper's
-13 dB.
+seeds here are 0 to 9, which led to the largest beta of the grid.  ``recovery`` and ``decibels``
+have the seeds 40 to 49 beside, which took no part in any choice.  *Noisy* is a noise of standard
+deviation 0.02; the part ``decibels`` has the paper's 13 dB.
 """
 
 from __future__ import annotations

@@ -43,7 +43,6 @@ from heatgraph.estimators.validation import (
     unit_of,
     warn_of_twins,
 )
-from heatgraph.graph import Graph
 from heatgraph.kernels.spectral import kernel_of
 from heatgraph.models.heat import Signals
 from heatgraph.selection.cut import CUTS, valley_cut
