@@ -1,5 +1,7 @@
 """The numbers behind the page, against slower ways to the same."""
 
+from copy import copy
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -7,7 +9,7 @@ from hypothesis import strategies as st
 
 from heatgraph import Graph
 from heatgraph.datasets import make_graph
-from heatgraph.report.page_data import by_community, heaviest
+from heatgraph.report.page_data import by_community, gather, heaviest, place
 from heatgraph.report.shown_signals import evenly, explained, reach, show_signals
 
 
@@ -86,3 +88,21 @@ def test_many_signals_are_thinned_evenly(make_model, monkeypatch):
     assert shown.labels == ("signal 1", "signal 6", "signal 11", "signal 16", "signal 21")
     assert shown.n_signals == 21
     assert set(shown.sources[:, 0]) <= set(range(5))
+
+
+def test_a_sparse_model_has_edges_in_its_graph_that_its_weights_lack(hostile):
+    """Its graph is a mean of several fits where alpha is chosen."""
+    fitted, _ = hostile
+    model = copy(fitted)
+    weights = fitted.weights_
+    model.weights_ = Graph(weights.edges[1:], weights.weights[1:], weights.n_nodes, weights.names)
+    lacking, graph = weights.edges[0], fitted.graph_
+    edges = np.vstack([graph.edges[(graph.edges != lacking).any(axis=1)], lacking])
+    confidence = np.linspace(0.5, 1.0, len(edges))
+    model.graph_ = Graph(edges, confidence + 1.0, graph.n_nodes, graph.names, confidence)
+    shown = gather(model, None, None, None, place(model.graph_, None, None)).edges
+    kept = slice(len(shown.pairs) - shown.kept, None)
+    assert {tuple(pair) for pair in shown.pairs[kept].tolist()} == {
+        tuple(pair) for pair in edges.tolist()
+    }
+    assert shown.weights[kept] == pytest.approx(shown.confidence[kept] + 1.0)

@@ -59,8 +59,8 @@ def mean_heat(model: HeatCovariance, signals: Any) -> tuple[Array, Array]:
 def with_graph(graph: Graph, learned: Graph) -> Graph:
     """The edges of the graph, and those of the model that the graph leaves out.
 
-    The graph of a Gaussian model comes from a fit of its own, whose edges need not be among the
-    model's.
+    A graph may come from a fit of its own, or be the mean of several: its edges need not be among
+    the model's.
     """
     code = learned.edges[:, 0] * learned.n_nodes + learned.edges[:, 1]
     rest = ~np.isin(code, graph.edges[:, 0] * learned.n_nodes + graph.edges[:, 1])
