@@ -27,6 +27,7 @@ from heatgraph.graph import CandidateEdges
 from heatgraph.metrics import edge_scores
 from heatgraph.models.gaussian import GaussianHeat
 from heatgraph.models.moments import log_likelihoods
+from heatgraph.selection.cut import CUTS
 from heatgraph.solvers.result import Status
 from heatgraph.storage import load_model, save_model
 
@@ -544,6 +545,14 @@ class TestGraph:
         model = HeatCovariance(**GIVEN, cut=cut).fit(signals)
         assert (model.graph_.weights >= model.cut_).all()
         assert model.graph_.n_edges > 0
+
+    def test_the_heaviest_weight_that_a_rule_takes_for_noise_is_no_edge(self, signals, monkeypatch):
+        every = HeatCovariance(**GIVEN, cut=0.0).fit(signals).graph_.weights
+        third = np.sort(every)[2]
+        monkeypatch.setitem(CUTS, "mixture", lambda w: third)
+        model = HeatCovariance(**GIVEN, cut="mixture").fit(signals)
+        assert sorted(model.graph_.weights) == sorted(every[every > third])
+        assert model.cut_ == pytest.approx(third)
 
     def test_significance(self, signals):
         model = HeatCovariance(**GIVEN, cut="significance").fit(signals)

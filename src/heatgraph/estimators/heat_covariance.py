@@ -509,7 +509,8 @@ class HeatCovariance(GaussianModelMixin, HiddenScoreMixin, ReportMixin, Empirica
             graph = graph.cut(n_edges=n_edges)
             self.cut_ = float(graph.weights.min(initial=np.inf)) if graph.n_edges else 0.0
         elif rule != "significance":
-            self.cut_ = CUTS[rule](w) if isinstance(rule, str) else float(rule)
+            # A rule gives the largest weight that is no edge.
+            self.cut_ = _just_above(CUTS[rule](w)) if isinstance(rule, str) else float(rule)
             graph = graph.cut(weight=self.cut_)
         elif graph.n_edges:
             graph = significant_edges(settings.fitter, second, self.n_effective_, graph)
@@ -567,6 +568,11 @@ class HeatCovariance(GaussianModelMixin, HiddenScoreMixin, ReportMixin, Empirica
                 "graph; give more signals, or lower penalty.",
                 stacklevel=3,
             )
+
+
+def _just_above(cut: float) -> float:
+    """The next number; 0 stays, where nothing is cut."""
+    return float(np.nextafter(cut, np.inf)) if cut > 0.0 else 0.0
 
 
 def _strengths(name: str, value: Any, choices: tuple[float, ...]) -> tuple[float, ...]:
