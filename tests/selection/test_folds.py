@@ -6,7 +6,14 @@ import numpy as np
 import pytest
 from sklearn.model_selection import LeaveOneGroupOut, TimeSeriesSplit
 
-from heatgraph.selection.folds import Folds, Split, autocorrelation, is_ordered, make_folds
+from heatgraph.selection.folds import (
+    Folds,
+    Split,
+    autocorrelation,
+    independent_share,
+    is_ordered,
+    make_folds,
+)
 
 
 def ar1(rng, M, N, rho):
@@ -40,6 +47,42 @@ class TestOrder:
     def test_nor_are_independent_rows_whose_columns_are_copies(self, rng):
         found = [is_ordered(np.repeat(rng.standard_normal((100, 1)), 6, 1)) for _ in range(200)]
         assert np.mean(found) <= 0.04
+
+
+class TestIndependentShare:
+    """Bartlett's formula, with the autocorrelations of the process."""
+
+    @pytest.mark.parametrize("rho", [0.6, 0.9])
+    def test_of_rows_that_forget(self, rng, rho):
+        M = 2000
+        lags = np.arange(1, M)
+        share = 1.0 / (1.0 + 2.0 * np.sum((1.0 - lags / M) * rho ** (2 * lags)))
+        assert independent_share(ar1(rng, M, 8, rho)) == pytest.approx(share, rel=0.15)
+
+    @pytest.mark.parametrize("gaps", [0.0, 0.2])
+    def test_of_rows_that_oscillate(self, rng, gaps):
+        """Past the first zero of the autocorrelation, which is a damped cosine."""
+        M, r, turn = 2000, 0.97, 0.35
+        X = np.zeros((M + 300, 8))
+        for m in range(2, len(X)):
+            X[m] = 2.0 * r * np.cos(turn) * X[m - 1] - r**2 * X[m - 2] + rng.standard_normal(8)
+        rho = np.ones(M)
+        rho[1] = 2.0 * r * np.cos(turn) / (1.0 + r**2)
+        for k in range(2, M):  # the equations of Yule and Walker
+            rho[k] = 2.0 * r * np.cos(turn) * rho[k - 1] - r**2 * rho[k - 2]
+        share = 1.0 / (1.0 + 2.0 * np.sum((1.0 - np.arange(1, M) / M) * rho[1:] ** 2))
+        X = np.where(rng.random(X.shape) < gaps, np.nan, X)[300:]
+        assert independent_share(X) == pytest.approx(share, rel=0.15)
+
+    def test_is_that_of_the_uncertainty_of_a_second_moment(self, rng):
+        M, rho = 200, 0.8
+        moments = [np.mean(np.square(ar1(rng, M, 1, rho))) for _ in range(1500)]
+        independent = 2.0 / M  # the variance of the mean square of normal numbers
+        share = independent_share(ar1(rng, 4000, 8, rho))
+        assert independent / np.var(moments) == pytest.approx(share, rel=0.15)
+
+    def test_of_independent_rows_is_one(self, rng):
+        assert independent_share(rng.standard_normal((200, 6))) == 1.0
 
 
 class TestFolds:

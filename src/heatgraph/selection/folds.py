@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 from scipy import stats
+from scipy.fft import irfft, next_fast_len, rfft
 from sklearn.model_selection import GroupKFold
 
 from heatgraph.arrays import Array, Ints
@@ -21,6 +22,7 @@ N_FOLDS = 3  # where the caller names no number
 LEVEL = 0.01  # of the test that consecutive rows are not correlated
 CONFIDENCE = 0.95  # that correlated errors are below their bounds
 FORGOTTEN = 0.1  # autocorrelation below which two rows count as independent
+SMALL_SHARE = 0.25  # of the lags so far: autocorrelations below that for as many stay there
 WIDEST_GAP = 0.1  # of the rows: the gap on either side of a block is no wider
 FEWEST_ROWS = 12  # with fewer, the autocorrelation is not estimated
 
@@ -96,18 +98,36 @@ def independent_share(X: Array) -> float:
 
     Where rows are correlated, a second moment of ``M`` of them is as uncertain as one of
     ``M / (1 + 2 sum_k (1 - k / M) rho_k^2)`` independent rows, with ``rho_k`` the autocorrelation
-    (Bartlett's formula, one ``rho_k`` for all nodes).  The sum ends where it is forgotten.
+    (Bartlett's formula, one ``rho_k`` for all nodes).  The sum ends once ``rho_k`` has stayed small
+    for a quarter of all lags: it crosses zero in every half of a period where rows oscillate.
     """
     if not is_ordered(X):
         return 1.0
-    M = len(X)
-    total = 1.0
-    for lag in range(1, M):
-        rho = autocorrelation(X, lag)
-        if rho < FORGOTTEN:
+    M, total, small = len(X), 1.0, 0
+    for lag, rho in enumerate(_autocorrelations(X)[1:].tolist(), 1):
+        small = small + 1 if abs(rho) < FORGOTTEN else 0
+        if small > SMALL_SHARE * lag:
             break
         total += 2.0 * (1.0 - lag / M) * rho * rho
     return 1.0 / total
+
+
+def _autocorrelations(X: Array) -> Array:
+    """:func:`autocorrelation` at every lag, (M,), by Fourier transforms."""
+    M, rho, n = len(X), [], next_fast_len(2 * len(X), real=True)
+
+    def sums(z: Array) -> Array:
+        products: Array = irfft(np.square(np.abs(rfft(z, n))), n)[:M]
+        return products
+
+    for column in (X - _means(X)).T:
+        seen = np.isfinite(column)
+        z = np.where(seen, column, 0.0)
+        energy = float(z @ z)
+        if energy > 0.0:
+            rho.append(sums(z) / np.maximum(np.rint(sums(seen.astype(np.float64))), 1.0))
+            rho[-1] *= seen.sum() / energy
+    return np.mean(rho, axis=0) if rho else np.zeros(M)
 
 
 def make_folds(
