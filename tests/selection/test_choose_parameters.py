@@ -162,11 +162,11 @@ class TestChoose:
 class Scripted(Search):
     """A search that is told how unlikely signals are, per point and signal, in place of fits."""
 
-    def __init__(self, grid, errors, unlikely=None, with_gaps=False):
+    def __init__(self, grid, errors, unlikely=None, observed=None):
         hidden = np.ones((2, 4), dtype=bool)
         of_nothing = Signals(np.zeros((2, 4)), ~hidden)
         truth = np.sqrt(0.5) * np.ones((2, 4))
-        training = of_nothing if with_gaps else Signals(of_nothing.X)
+        training = Signals(of_nothing.X, observed)
         part = Part(training, of_nothing, HiddenPart(of_nothing, truth, hidden), 0.5)
         self.script, self.asked = errors, []
         self.unlikely = errors if unlikely is None else unlikely
@@ -245,12 +245,25 @@ class TestRule:
         def unlikely(p):
             return np.full(8, np.log(max(p.stretch, 1.0)) ** 2)
 
-        search = Scripted(grid, predicts, unlikely, with_gaps=True)
+        search = Scripted(grid, predicts, unlikely, np.arange(8).reshape(2, 4) != 5)
         best = search.along_beta(search.along_alpha())
         assert (best.alpha, best.beta) == (0.1, pytest.approx(0.5 * WITH_GAPS))
         assert search.along_stretch(best, np.ones(1)).stretch <= 1.0
         without = Scripted(grid, predicts, unlikely)
         assert without.along_alpha().alpha >= 0.4
+
+    @pytest.mark.parametrize(
+        "observed", [[[True] * 4, [False] * 4], [[True, False, True, True]] * 2]
+    )
+    def test_nodes_and_signals_that_were_never_observed_are_no_gaps(self, observed):
+        grid = Grid((0.4, 0.2, 0.1), (1.0,), ONE)
+        search = Scripted(
+            grid,
+            lambda p: np.full(8, p.alpha) + 0.01 * JITTER,  # best at the smallest alpha
+            lambda p: np.full(8, -p.alpha),
+            np.array(observed),
+        )
+        assert search.along_alpha().alpha >= 0.4
 
     def test_the_stretch_is_at_the_top_of_a_parabola(self):
         wanted = 1.25  # between two that are tried

@@ -227,8 +227,9 @@ class Search:
 
     @property
     def has_gaps(self) -> bool:
-        """Whether signals are fitted that have gaps."""
-        return any(part.training.observed is not None for part in self.parts)
+        """Whether signals are fitted that have gaps, beside nodes or signals never observed."""
+        masks = [part.training.observed for part in self.parts]
+        return any(m is not None and not m[np.ix_(m.any(1), m.any(0))].all() for m in masks)
 
     def _judged(self, point: Point) -> Array:
         """By what alpha and beta are chosen, (signals,): lower is better."""

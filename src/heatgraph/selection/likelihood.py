@@ -21,17 +21,18 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from joblib import Parallel, delayed
-from scipy.linalg import solve_triangular
+from scipy.linalg import cho_factor, cho_solve
+from scipy.optimize import minimize
 
 from heatgraph.arrays import Array
 from heatgraph.models.gaussian import GaussianPoint
 from heatgraph.models.heat import Dictionary, Signals
-from heatgraph.models.moments import Moments
+from heatgraph.models.moments import Moments, gap_patterns
 from heatgraph.solvers.driver import NO_CHECKPOINT, Keeper, Record
 from heatgraph.solvers.gaussian import GaussianFit, GaussianFitter, shrunk
 from heatgraph.solvers.result import Status
 
-MOST_UPDATES = 100  # of the variances
+MOST_UPDATES = 2000  # of the variances
 STEADY = 1e-9  # relative change of every variance in an update: more change the likelihood no more
 LEAST = 1e-6  # of the mean variance: what v and sigma2 are at least
 
@@ -40,20 +41,52 @@ def surprise(D: Dictionary, signals: Signals, shares: Array) -> Array:
     """Minus twice the log-likelihood of each signal, up to a constant, (M,).
 
     ``shares`` (S,) are the ``r_s`` above, of sum 1; ``v`` and ``sigma2`` are those that make these
-    signals most likely.  Entries that were not observed have no part in it.
+    signals, or what was observed of them, most likely.
     """
     U = D.kernel.U
     A = np.vstack([shares @ np.square(D.decay), np.ones(len(U))])
-    f = fit_variances(A, _power(U, signals)) @ A
+    v = fit_variances(A, _power(U, signals))
     if signals.observed is None:
+        f = v @ A
         return np.log(f).sum() + (np.square(U.T @ signals.X) / f[:, None]).sum(axis=0)
-    C = (U * f) @ U.T
-    found = np.zeros(signals.X.shape[1])
-    for m, seen in enumerate(signals.observed.T):
-        factor = np.linalg.cholesky(C[np.ix_(seen, seen)])
-        z = solve_triangular(factor, signals.X[seen, m], lower=True)
-        found[m] = 2.0 * np.log(np.diagonal(factor)).sum() + z @ z
-    return found
+    parts = np.einsum("in,kn,jn->kij", U, A, U)
+    if signals.total_energy > 0.0:
+        v = _fit_observed_variances(parts, signals, v)
+    return _observed_surprise(np.tensordot(v, parts, 1), signals)[0]
+
+
+def _observed_surprise(C: Array, signals: Signals) -> tuple[Array, Array]:
+    """``log det C_oo + x_o^T C_oo^-1 x_o`` of each signal, (M,), and the slope of their sum in C.
+
+    ``o`` are the nodes at which the signal was observed.
+    """
+    X = np.where(signals.observed, signals.X, np.nan).T
+    found, slope = np.zeros(len(X)), np.zeros_like(C)
+    for rows, _, o in gap_patterns(X):
+        x, both = X[np.ix_(rows, o)], np.ix_(o, o)
+        factor = cho_factor(C[both], lower=True)
+        inverse = cho_solve(factor, np.eye(o.size))
+        white = x @ inverse
+        found[rows] = 2.0 * np.log(np.diag(factor[0])).sum() + (x * white).sum(axis=1)
+        slope[both] += rows.size * inverse - white.T @ white
+    return found, slope
+
+
+def _fit_observed_variances(parts: Array, signals: Signals, start: Array) -> Array:
+    """The ``v`` (K,) under which what was observed is likeliest, ``C = sum_k v_k parts_k``."""
+    mean = signals.total_energy / float(signals.n_observed.sum())
+
+    def unlikely(logs: Array) -> tuple[float, Array]:
+        v = np.exp(logs)
+        each, slope = _observed_surprise(np.tensordot(v, parts, 1), signals)
+        return float(each.mean()), v * np.einsum("kij,ij->k", parts, slope) / each.size
+
+    low, high = np.log(LEAST * mean), np.log(mean / LEAST)
+    x, bounds = np.clip(np.log(start), low, high), [(low, high)] * start.size
+    tight = {"ftol": 1e-10, "gtol": 1e-6}
+    found = minimize(unlikely, x, jac=True, method="L-BFGS-B", bounds=bounds, options=tight)
+    best: Array = np.exp(found.x)
+    return best
 
 
 def fit_variances(A: Array, q: Array) -> Array:
@@ -77,7 +110,8 @@ def fit_variances(A: Array, q: Array) -> Array:
 def _power(U: Array, signals: Signals) -> Array:
     """The mean square of the signals along each eigenvector, (N,).
 
-    With missing entries, of the second moment of every two nodes where both were observed.
+    With missing entries, of the second moment of every two nodes where both were observed: about
+    what the mean square of complete signals would be.
     """
     if signals.observed is None:
         return np.square(U.T @ signals.X).mean(axis=1)
