@@ -120,6 +120,11 @@ class TestFolds:
             for split in folds.splits:
                 assert not set(groups[split.train]) & set(groups[split.test])
 
+    @pytest.mark.parametrize("rho", [0.0, 0.9])
+    def test_rows_that_follow_each_other_in_a_group_are_no_independent_draws(self, rng, rho):
+        folds = make_folds(ar1(rng, 120, 4, rho), groups=np.repeat(np.arange(6), 20))
+        assert folds.ordered is (rho > 0.0)
+
     @pytest.mark.parametrize(
         ("cv", "groups", "message"),
         [

@@ -173,7 +173,7 @@ def make_folds(
         if n_folds < 2:
             raise ValueError("groups: all signals are of one group, which leaves none to hold out.")
         pairs = GroupKFold(n_folds).split(X, None, labels)
-        return Folds([Split(*pair) for pair in _sorted(pairs)], False)
+        return Folds([Split(*pair) for pair in _sorted(pairs)], follows)
     if follows or rng is None:
         return Folds(_blocks(M, n_folds, _gap(X) if follows else 0), follows)
     tests = [np.sort(test) for test in np.array_split(rng.permutation(M), n_folds)]
