@@ -260,6 +260,9 @@ class ModelComparison:
     squared errors.  (The logarithm of a sum of squares is, up to a constant, minus the
     log-likelihood of Gaussian errors whose variance is that of the signal.)
 
+    All standard errors are those of independent signals.  Where each signal resembles the one
+    before, as in a time series, so do their errors, and a difference is less certain than told.
+
     Attributes
     ----------
     sparse, gaussian : float
