@@ -60,6 +60,7 @@ def _observed_surprise(C: Array, signals: Signals) -> tuple[Array, Array]:
 
     ``o`` are the nodes at which the signal was observed.
     """
+    assert signals.observed is not None  # for the type checker: the caller has looked
     X = np.where(signals.observed, signals.X, np.nan).T
     found, slope = np.zeros(len(X)), np.zeros_like(C)
     for rows, _, o in gap_patterns(X):
