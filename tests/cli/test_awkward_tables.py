@@ -162,11 +162,36 @@ def test_a_constant_column_is_warned_of(file, values):
     assert warning.startswith("the column 'moss' never changes (it is 7)")
 
 
-def test_sums_and_means_of_the_others_are_warned_of(file, values):
+def with_summaries(values):
     frame = pd.DataFrame(values, columns=TOWNS)
     frame.insert(0, "day", [f"day {k}" for k in range(9)])
-    frame["Total"] = values.sum(axis=1)
-    frame.loc[9] = ["mean", *frame.iloc[:, 1:].mean()]
+    frame["Total"] = frame[TOWNS].sum(axis=1).round(2)
+    frame.loc[9] = ["mean", *frame.iloc[:, 1:].mean().round(2)]
+    return frame
+
+
+def test_sums_and_means_of_the_others_are_left_out(file, values, tmp_path):
+    frame = with_summaries(values)
+    table = read_signals(file(frame), TableOptions())
+    np.testing.assert_array_equal(table.values, values)
+    assert (table.names, table.labels[-1]) == (tuple(TOWNS), "day 8")
+    assert "the column 'Total' and the row 'mean' are summaries of the others and left out" in (
+        told(table)
+    )
+    assert not table.warnings
+    table.give_back(tmp_path / "back.csv", table.values)
+    pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "back.csv"), frame[:9])
+
+
+def test_a_total_that_the_model_knows_is_a_node(file, values):
+    known = TableOptions(nodes=(*TOWNS, "Total"))
+    assert read_signals(file(with_summaries(values)), known).names == (*TOWNS, "Total")
+
+
+def test_what_is_called_a_sum_and_is_none_is_warned_of(file, values):
+    frame = with_summaries(values)
+    frame["Total"] *= 1.5
+    frame.loc[9, TOWNS] += 1.0
     warnings = read_signals(file(frame), TableOptions()).warnings
     assert [warning.split(" may be")[0] for warning in warnings] == ["column 'Total'", "row 'mean'"]
 

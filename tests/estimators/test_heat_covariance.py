@@ -773,3 +773,19 @@ def test_independent_signals_count_in_full():
     graph = make_graph("er", 12, random_state=0)
     X, _ = make_heat_signals(graph, [2.0], 400, n_sources=12, noise_std=0.05, random_state=0)
     assert HeatCovariance(shrinkage=0.1, penalty=2.0).fit(X).n_effective_ == 400.0
+
+
+def test_a_series_is_cut_where_weights_are_rarest():
+    """More noisy weights survive the penalty than of as many independent signals."""
+    auto, typical = [], []
+    for seed in range(4):
+        graph = make_graph("ba", 20, random_state=seed)
+        X, _ = make_heat_signals(graph, [2.0], 300, n_sources=20, noise_std=0.02, random_state=seed)
+        for before, signal in itertools.pairwise(X):
+            signal += 0.95 * before
+        auto.append(edge_scores(graph, HeatCovariance(**GIVEN).fit(X).graph_).f_measure)
+        usual = HeatCovariance(cut="typical", **GIVEN).fit(X)
+        typical.append(edge_scores(graph, usual.graph_).f_measure)
+        shuffled = HeatCovariance(**GIVEN).fit(np.random.default_rng(seed).permutation(X))
+        assert shuffled.cut_ == pytest.approx(usual.cut_)
+    assert np.mean(auto) > np.mean(typical) + 0.02

@@ -109,7 +109,7 @@ def test_what_was_run_and_what_to_beware_of(make_model, page, graph):
     assert "The fit ended as" in text
     assert "`tol`" not in text
     assert "A scale fell to zero" in text
-    assert "less than 0% of their energy explained" in text
+    assert "the model explains nothing of the energy" in text
     assert "<td>alpha, given</td><td>0.05</td>" in text
     lonely = Graph([(0, 1)], [1.0], n_nodes=3, names=["a", "b", "<c>"])
     assert "Without an edge: &lt;c&gt;." in page(lonely)

@@ -75,6 +75,12 @@ class Origin:
     nodes: Sequence[int]
     transposed: bool = False
 
+    def with_labels(self, columns: Sequence[int], values: Array) -> Origin:
+        """The same with some of its columns of values beside the others, to be kept as they are."""
+        places = [self.nodes[k] for k in columns]
+        beside = self.beside.reset_index(drop=True).join(pd.DataFrame(values, columns=places))
+        return replace(self, beside=beside, nodes=[k for k in self.nodes if k not in places])
+
     def write(self, path: Path, signals: Array) -> None:
         """Write a table of this shape, with other values (n_signals, n_nodes)."""
         values = signals.T if self.transposed else signals

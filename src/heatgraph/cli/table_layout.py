@@ -28,6 +28,8 @@ SUMMARY = re.compile(
     r"(?:grand[_ ]?)?total|sum|mean|average|avg|median|min|max|minimum|maximum|std|sd",
     re.IGNORECASE,
 )
+SUMMARIES = (np.sum, np.mean, np.median, np.min, np.max)
+ROUNDED = 1e-3  # of what is summed up: by how much rounding in a file may change a summary
 
 
 def gaps_marked(values: Array, given: Sequence[str] | None) -> tuple[Array, list[str]]:
@@ -78,6 +80,21 @@ def constant_columns(values: Array, shown: Callable[[int], str]) -> list[str]:
         f"the {shown(k)}{more} {CONSTANT} (it is {low[k]:g}): nothing tells what such a node is "
         "connected to; leave it out if its sensor was stuck"
     ]
+
+
+def summary_columns(values: Array, names: Sequence[str]) -> list[int]:
+    """The columns that are called a sum, a mean, ... and are that of the others in each row."""
+    called = [k for k, name in enumerate(names) if SUMMARY.fullmatch(name.strip())]
+    others = np.delete(values, called, axis=1)
+    whole = ~np.isnan(others).any(axis=1)
+    size = ROUNDED * np.abs(others).sum(axis=1)
+    found = []
+    for k in called:
+        rows = whole & ~np.isnan(values[:, k])
+        if others.shape[1] > 1 and rows.sum() > 1:
+            off = (np.abs(values[rows, k] - f(others[rows], axis=1)) for f in SUMMARIES)
+            found += [k] if any((error <= size[rows]).all() for error in off) else []
+    return found
 
 
 def summaries(names: Sequence[str], labels: Sequence[str]) -> list[str]:

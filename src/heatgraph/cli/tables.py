@@ -40,6 +40,7 @@ from heatgraph.cli.table_layout import (
     layout_of,
     some_of,
     summaries,
+    summary_columns,
 )
 from heatgraph.estimators.time_series import TimeSeries, with_past
 from heatgraph.graph.storage import NOT_XML
@@ -282,6 +283,35 @@ def _without_coordinates(table: SignalTable) -> SignalTable:
     )
 
 
+def _without_summaries(table: SignalTable, known: Sequence[str]) -> SignalTable:
+    """A table without columns and rows that are the sum, the mean, ... of the others.
+
+    Columns that a model knows stay.  A turned table stays as it is.
+    """
+    if table.names is None or table.origin is None or table.origin.transposed:
+        return table
+    names, labels, values = table.names, table.labels, table.values
+    columns = [k for k in summary_columns(values, names) if names[k] not in known]
+    nodes = [k for k in range(len(names)) if k not in columns]
+    rows = [] if labels is None else summary_columns(values[:, nodes].T, labels)
+    signals = [k for k in range(len(values)) if k not in rows]
+    left_out = [f"the column {names[k]!r}" for k in columns]
+    left_out += [f"the row {labels[k]!r}" for k in rows if labels is not None]
+    if not left_out:
+        return table
+    are = "is a summary" if len(left_out) == 1 else "are summaries"
+    return replace(
+        table,
+        values=values[np.ix_(signals, nodes)],
+        names=tuple(names[k] for k in nodes),
+        labels=None if labels is None else tuple(labels[k] for k in signals),
+        notes=(*table.notes, f"{' and '.join(left_out)} {are} of the others and left out"),
+        origin=table.origin.with_labels(columns, values[:, columns]).with_rows(signals),
+        coordinates=None if table.coordinates is None else table.coordinates.iloc[nodes],
+        groups=None if table.groups is None else tuple(table.groups[k] for k in signals),
+    )
+
+
 def _places(nodes: Sequence[str], axes: Sequence[str], across: Sequence[Array]) -> pd.DataFrame:
     """The coordinates of the nodes, as ``--coordinates`` would have them."""
     x, y = ("x", "y") if axes[0].lower() == "easting" else ("longitude", "latitude")
@@ -357,6 +387,9 @@ def _check(path: Path, table: SignalTable, options: TableOptions) -> SignalTable
             "that is not known empty"
         )
     values, marked = gaps_marked(table.values, options.missing)
+    table = _without_summaries(replace(table, values=values), options.nodes or ())
+    values = table.values
+    n_signals, n_nodes = values.shape
     notes = [*table.notes, f"{counted(n_signals, 'signal')} on {counted(n_nodes, 'node')}", *marked]
     n_missing = int(np.isnan(values).sum())
     if n_missing:

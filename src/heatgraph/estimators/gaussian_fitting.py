@@ -16,7 +16,7 @@ from heatgraph.estimators.validation import node_means, over_square, power_of_tw
 from heatgraph.models.gaussian import GaussianPoint, mean_variance
 from heatgraph.models.moments import Moments, expected_moments, rescaled_log_likelihood
 from heatgraph.models.observed import ObservedHeat
-from heatgraph.selection.folds import N_FOLDS, Split, independent_share, make_folds
+from heatgraph.selection.folds import N_FOLDS, Split, independent_share, is_ordered, make_folds
 from heatgraph.selection.likelihood import PILOT, Fold, Strength, choose_strength, fit_at
 from heatgraph.solvers.driver import NO_CHECKPOINT, Keeper, Record
 from heatgraph.solvers.gaussian import GaussianFit, GaussianFitter, shrunk
@@ -78,7 +78,8 @@ class Measured:
     """Signals in units of ``unit``, in memory or as the moments of a few folds of them.
 
     ``rows`` is a matrix whose columns are as far apart as those of the signals;
-    ``counting`` is what a signal counts for in tests of edges, at most 1.
+    ``counting`` is what a signal counts for in tests of edges, at most 1; ``ordered`` says whether
+    each signal resembles the one before.
     """
 
     content: Array | list[Moments]
@@ -86,6 +87,7 @@ class Measured:
     rows: Array
     node_means: Array
     counting: float = 1.0
+    ordered: bool = False
 
     @classmethod
     def signals(cls, X: Array, fit_intercept: bool) -> Measured:
@@ -93,7 +95,7 @@ class Measured:
         means = node_means(X)
         unit = unit_of(X - means if fit_intercept else X)
         rows = X / unit
-        return cls(rows, unit, rows, means, counting(rows))
+        return cls(rows, unit, rows, means, counting(rows), is_ordered(rows))
 
     @classmethod
     def moments(cls, parts: Sequence[Moments], fit_intercept: bool) -> Measured:

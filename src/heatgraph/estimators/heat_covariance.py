@@ -56,7 +56,7 @@ from heatgraph.graph import CandidateEdges, Graph
 from heatgraph.kernels.spectral import KERNEL_CHOICE, is_auto, kernel_of
 from heatgraph.models.moments import Moments, expected_moments
 from heatgraph.selection.cut import CUTS
-from heatgraph.selection.folds import N_FOLDS
+from heatgraph.selection.folds import N_FOLDS, is_ordered
 from heatgraph.selection.likelihood import PENALTIES, SHRINKAGES, Strength
 from heatgraph.solvers.driver import Keeper
 from heatgraph.solvers.gaussian import GaussianFitter
@@ -65,7 +65,9 @@ from heatgraph.solvers.result import Monitor, Progress, Status
 from heatgraph.solvers.threads import bounded_blas
 
 NO_NODES: Ints = np.empty(0, dtype=np.intp)
-CUT_RULE = "typical"  # that cut="auto" stands for
+# That cut="auto" stands for.  The penalty of edges counts all rows as independent; where they are
+# not, many noisy weights survive it, and the cut is where weights are rarest.
+CUT_RULE, CUT_RULE_ORDERED = "typical", "valley"
 SAME_SCALE = 1e-2  # relative: scales closer than this are one
 
 
@@ -104,7 +106,8 @@ class HeatCovariance(GaussianModelMixin, HiddenScoreMixin, ReportMixin, Empirica
         fewer were learned.
     cut : {"auto", "typical", "valley", "mixture", "otsu", "significance"} or float
         The smallest weight that ``graph_`` keeps, or the rule that finds it (see
-        :class:`LearnHeat`); "auto" is "typical", and "valley" for the sparse engine.
+        :class:`LearnHeat`); "auto" is "typical", and "valley" for the sparse engine or if each row
+        of ``X`` resembles the one before, as in a time series (in memory only).
         "significance" keeps the edges whose p-value is at most 0.05 after Holm's correction for
         the number of pairs.
     decay : float in (0, 1]
@@ -351,12 +354,12 @@ class HeatCovariance(GaussianModelMixin, HiddenScoreMixin, ReportMixin, Empirica
             )
         names = self.weights_.names
         if is_dask(X):
-            further, share = fold_moments(X, 1)[0], 1.0
+            further, share, ordered = fold_moments(X, 1)[0], 1.0, False
             self.n_observed_ = self.n_observed_ + further.count
         else:
             observations = check_signals(self, X, reset=False)
             further = expected_moments(observations, self.location_, self.covariance_)
-            share = counting(observations)
+            share, ordered = counting(observations), is_ordered(observations)
             self.n_observed_ = self.n_observed_ + counts_of(observations)
         mean = self.location_ if self.fit_intercept else self.node_means_
         apart = mean - self.location_
@@ -373,6 +376,7 @@ class HeatCovariance(GaussianModelMixin, HiddenScoreMixin, ReportMixin, Empirica
         measured = replace(
             Measured.moments([both], bool(self.fit_intercept)),
             counting=effective / both.count,
+            ordered=ordered,
         )
         self._run(measured, names, None, None, strength=strength)
         self.selection_ = chosen
@@ -410,7 +414,9 @@ class HeatCovariance(GaussianModelMixin, HiddenScoreMixin, ReportMixin, Empirica
             fit = signals.fit(settings, strength)
             self.node_means_ = signals.node_means
             self.n_effective_ = float(fit.moments.count * signals.counting)
-            self._store(settings, fit, signals.unit, names, n_edges, still)
+            rule = CUT_RULE_ORDERED if signals.ordered else CUT_RULE
+            rule = rule if self.cut == "auto" else self.cut
+            self._store(settings, fit, signals.unit, names, n_edges, still, rule)
         warn_of_status(self)
         self._warn_of_graph()
         self._warn_of_scales()
@@ -458,6 +464,7 @@ class HeatCovariance(GaussianModelMixin, HiddenScoreMixin, ReportMixin, Empirica
         names: Names,
         n_edges: int | None,
         still: Ints,
+        rule: float | str,
     ) -> None:
         point, N = found.fit.point, settings.fitter.candidates.n_nodes
         total = float(point.w.sum())
@@ -483,7 +490,7 @@ class HeatCovariance(GaussianModelMixin, HiddenScoreMixin, ReportMixin, Empirica
         self.objective_ = np.array(found.fit.history)
         self.status_, self.residual_ = found.status, float(found.fit.residual)
         self.n_iter_ = found.fit.n_iter
-        self._store_edges(settings, found, second, names, n_edges, still)
+        self._store_edges(settings, found, second, names, n_edges, still, rule)
 
     def _store_edges(
         self,
@@ -493,6 +500,7 @@ class HeatCovariance(GaussianModelMixin, HiddenScoreMixin, ReportMixin, Empirica
         names: Names,
         n_edges: int | None,
         still: Ints,
+        rule: float | str,
     ) -> None:
         """``graph_``: the edges that stand out, with the confidence in each."""
         point = found.edges.point
@@ -503,7 +511,6 @@ class HeatCovariance(GaussianModelMixin, HiddenScoreMixin, ReportMixin, Empirica
         total = float(w.sum())
         w = w * (0.5 * pairs.n_nodes / total) if total > 0.0 else w
         graph = pairs.graph(w, names)
-        rule = CUT_RULE if self.cut == "auto" else self.cut
         self.cut_ = float("nan")
         if n_edges is not None:
             graph = graph.cut(n_edges=n_edges)

@@ -113,9 +113,9 @@ def cautions(model: Any, content: Content) -> list[str]:
     if shown is not None and shown.explained is not None:
         typical = float(np.median(shown.explained))
         if typical < POOR:
+            share = f"less than {typical:.0%}" if typical >= 0.01 else "nothing"
             found.append(
-                f"Half of the signals shown have less than {max(typical, 0.0):.0%} of their "
-                "energy explained."
+                f"In half of the signals shown, the model explains {share} of the energy."
             )
     return found
 
