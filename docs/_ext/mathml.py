@@ -8,6 +8,9 @@ from docutils import nodes
 from latex2mathml.converter import convert
 from sphinx.util import logging
 
+FUNCTIONS = re.compile(r"<mi>(log|exp|cos|sin|sinh|min|max)</mi>")
+SPACED = r'<mo lspace="0.17em" rspace="0.17em">\1</mo>'  # as TeX sets them: log v, not logv
+
 logger = logging.getLogger(__name__)
 
 
@@ -15,7 +18,7 @@ def to_mathml(node: nodes.Node, display: str) -> str:
     """The formula of a node; one that is not understood is a warning, and so an error."""
     # The converter knows no larger size of this one sign.
     text = re.sub(r"(\\[Bb]igg?\s*)?\\\|", r"\\Vert ", node.astext())
-    made = convert(text, display=display)
+    made = FUNCTIONS.sub(SPACED, convert(text, display=display))
     left = re.findall(r"\\[A-Za-z]+|>&<", made)
     if left:
         logger.warning("formula not understood at %s: %s", left, text, location=node)

@@ -1029,6 +1029,10 @@ class TestOddSignals:
 
 
 SQUARE = np.diag([1.0, 2.0, 3.0, 4.0]) + 0.1
+SQUARE_OF_DATES = pd.DataFrame(SQUARE, columns=list("abcd")).assign(
+    day=pd.date_range("2024-01-01", periods=4)
+)
+ZONED = pd.date_range("2024-01-01", periods=4, tz="UTC")
 NAN4 = np.where(np.eye(4) > 0, np.nan, SQUARE)
 
 
@@ -1050,6 +1054,8 @@ def square(columns):
         (np.full((5, 4), np.nan), "X holds no signal: no entry was observed"),
         (np.array([["x", "y"], ["1", "2"]]), "X must hold numbers only.*drop the columns"),
         (pd.DataFrame({"a": ["x", "y"], "b": [1, 2]}), "X must hold numbers only.*'x'.*drop"),
+        (SQUARE_OF_DATES, "X must hold numbers only.*columns of dates; drop.*make them the index"),
+        (SQUARE_OF_DATES.assign(day=ZONED), "X must hold numbers only.*Timestamp.*the index"),
         (square(["a", "b", "b", "c"]), "X: two columns are named 'b'; every node needs a name"),
         (square(["a", None, "b", "c"]), "X: column 1 has no name; name every column"),
         (square(["a", "", "b", "c"]), "X: column 1 has no name; name every column"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import warnings
 from collections.abc import Hashable, Iterable, Sequence
 from importlib.util import find_spec
@@ -10,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.exceptions import DTypePromotionError
 from scipy import sparse
 from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.validation import validate_data
@@ -21,6 +23,7 @@ from heatgraph.graph import CandidateEdges, Graph
 
 Names = tuple[Hashable, ...] | None
 
+NO_NUMBER = re.compile(r"could not convert|float\(\) argument")  # of NumPy's and Python's errors
 ROUNDING = 16.0 * float(np.finfo(np.float64).eps)  # of the largest entry of a node
 TWINS = 1e-14  # of the squares of two nodes: what rounding leaves of their difference's
 NEAREST = 8  # neighbours that carry weight at the start on many nodes
@@ -61,13 +64,15 @@ def check_signals(estimator: Any, X: Any, *, reset: bool) -> Array:
             ensure_min_features=2 if reset else 1,
             copy=True,
         )
-    except ValueError as error:
-        if "could not convert" not in str(error):
+    except (ValueError, TypeError) as error:
+        dates = isinstance(error, DTypePromotionError)
+        if not dates and not NO_NUMBER.search(str(error)):
             raise
+        why = "there are columns of dates" if dates else error
         raise ParameterError(
             "X",
-            f"must hold numbers only, and NaN where nothing was observed: {error}; drop the "
-            "columns that are not nodes.",
+            f"must hold numbers only, and NaN where nothing was observed: {why}; drop the "
+            "columns that are not nodes, or make them the index.",
         ) from None
     return checked
 
