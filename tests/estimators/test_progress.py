@@ -38,6 +38,15 @@ def test_a_line_fits_on_a_terminal(terminal):
     assert "step 123, 4321 edges, residual 3e-04" in told[-1]
 
 
+def test_what_is_done_after_the_last_iteration_is_named(terminal):
+    with watch_fit(1, None, tol=1e-6) as watch:
+        watch.step(Progress(123, 2000, 1234.5, 4321, 3.2e-4))
+        terminal.truncate(0)
+        watch.begin("drawing conclusions")
+    assert "drawing conclusions" in terminal.getvalue()
+    assert "learning" not in terminal.getvalue()
+
+
 @pytest.mark.parametrize(
     ("residuals", "tol", "share"),
     [

@@ -414,8 +414,8 @@ class HeatCovariance(GaussianModelMixin, HiddenScoreMixin, ReportMixin, Empirica
             fit = signals.fit(settings, strength)
             self.node_means_ = signals.node_means
             self.n_effective_ = float(fit.moments.count * signals.counting)
-            rule = CUT_RULE_ORDERED if signals.ordered else CUT_RULE
-            rule = rule if self.cut == "auto" else self.cut
+            usual = CUT_RULE_ORDERED if signals.ordered else CUT_RULE
+            rule = usual if self.cut == "auto" else self.cut
             self._store(settings, fit, signals.unit, names, n_edges, still, rule)
         warn_of_status(self)
         self._warn_of_graph()

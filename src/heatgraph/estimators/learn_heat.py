@@ -358,6 +358,7 @@ class LearnHeat(HiddenScoreMixin, SourcesMixin, ReportMixin, TransformerMixin, B
                         keeper=keeper,
                         earlier=self._earlier(given),
                     )
+                    watch.begin("fitting twice more, to see which edges stay")
                     fit, steady = self._steady(parameters, fit, keeper)
                 self._store(parameters, fit, given, steady)
                 if self.warm_start:

@@ -43,12 +43,14 @@ def stage(name: str) -> Iterator[None]:
 class Watch:
     """What a fit tells: its iterations, and before them the paths of the choice of parameters.
 
-    ``say`` is for a line of text, where someone is there to read it.
+    ``say`` is for a line of text, where someone is there to read it; ``begin`` names what is done
+    after the last iteration.
     """
 
     step: Monitor | None
     tried: Callable[[int, int], None] | None
     say: Callable[[str], None] | None = None
+    begin: Callable[[str], None] = lambda _: None
 
 
 @contextmanager
@@ -101,7 +103,12 @@ def progress_bars(tol: float | None = None) -> Iterator[Watch]:
                 tasks[name] = progress.add_task(name, total=of, state="")
             progress.update(tasks[name], total=of, completed=done, state=state)
 
-        yield _watch(show, tol, console)
+        def begin(what: str) -> None:
+            for task in tasks.values():
+                progress.update(task, visible=False)
+            progress.reset(begun, description=f"{STAGE.get()}{what}", visible=True)
+
+        yield replace(_watch(show, tol, console), begin=begin)
 
 
 @contextmanager

@@ -114,9 +114,7 @@ def cautions(model: Any, content: Content) -> list[str]:
         typical = float(np.median(shown.explained))
         if typical < POOR:
             share = f"less than {typical:.0%}" if typical >= 0.01 else "nothing"
-            found.append(
-                f"In half of the signals shown, the model explains {share} of the energy."
-            )
+            found.append(f"In half of the signals shown, the model explains {share} of the energy.")
     return found
 
 
