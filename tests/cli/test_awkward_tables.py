@@ -196,6 +196,15 @@ def test_what_is_called_a_sum_and_is_none_is_warned_of(file, values):
     assert [warning.split(" may be")[0] for warning in warnings] == ["column 'Total'", "row 'mean'"]
 
 
+def test_columns_that_the_user_leaves_out(file, values):
+    frame = pd.DataFrame(values, columns=TOWNS).assign(quality=["good"] * 8 + ["4"], stuck=7.0)
+    table = read_signals(file(frame), TableOptions(leave_out=["quality", "stuck"]))
+    np.testing.assert_array_equal(table.values, values)
+    assert not table.warnings
+    with pytest.raises(ValueError, match="no column 'stuk' for --leave-out; it has 'oslo'"):
+        read_signals(file(frame), TableOptions(leave_out=["stuk"]))
+
+
 def test_a_separator_at_the_end_of_each_line_makes_no_node(file, values):
     text = "\n".join(
         line + "," for line in pd.DataFrame(values, columns=TOWNS).to_csv(index=False).split()

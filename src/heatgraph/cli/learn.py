@@ -271,8 +271,10 @@ def signals_of(
     if not asks_for_cluster(paths, scheduler):
         yield read_signals(paths[0], options).with_past(lags)
         return
-    if lags or options.groups is not None:
-        raise ValueError("--groups and --lag need signals in a single file, read as a whole")
+    if lags or options.groups is not None or options.leave_out:
+        raise ValueError(
+            "--groups, --lag and --leave-out need signals in a single file, read as a whole"
+        )
     if method != "heat":
         raise ValueError(f"--method {method} needs its signals in a single file, read as a whole")
     needed("distributed", "reading signals in several files", '"heatgraph[dask]"')

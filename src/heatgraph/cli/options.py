@@ -69,6 +69,10 @@ class TableOptions:
             help="Value that stands for a gap, such as -999; may be given several times.",
         ),
     ] = None
+    leave_out: Annotated[
+        list[str] | None,
+        typer.Option(help="Column that is not read; may be given several times."),
+    ] = None
     nodes: tuple[str, ...] | None = None
     groups: str | None = None
 

@@ -78,7 +78,7 @@ def constant_columns(values: Array, shown: Callable[[int], str]) -> list[str]:
     more = f", and {constant.size - 1} more," if constant.size > 1 else ""
     return [
         f"the {shown(k)}{more} {CONSTANT} (it is {low[k]:g}): nothing tells what such a node is "
-        "connected to; leave it out if its sensor was stuck"
+        "connected to; if its sensor was stuck, leave it out (--leave-out)"
     ]
 
 
@@ -100,8 +100,8 @@ def summary_columns(values: Array, names: Sequence[str]) -> list[int]:
 def summaries(names: Sequence[str], labels: Sequence[str]) -> list[str]:
     """Warnings of columns and rows that sum up the others, by what they are called."""
     return [
-        f"{what} {name!r} may be a summary of the others, and was read as a {kind}; remove it from "
-        "the table if so"
+        f"{what} {name!r} may be a summary of the others, and was read as a {kind}; if so, "
+        + ("leave it out (--leave-out)" if what == "column" else "remove it from the table")
         for what, kind, some in (("column", "node", names), ("row", "signal", labels))
         for name in some
         if SUMMARY.fullmatch(name.strip())

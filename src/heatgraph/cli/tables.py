@@ -137,6 +137,9 @@ def read_signals(path: Path, options: TableOptions) -> SignalTable:
             f"{suffix or 'no suffix'}"
         )
     groups = None
+    if options.leave_out:
+        unread = {_column(path, columns, name, "--leave-out") for name in options.leave_out}
+        columns = columns.only([k for k in range(columns.n_columns) if k not in unread])
     if options.groups is not None:
         columns, groups, told = _without_groups(path, columns, options)
         notes = [*notes, told]
