@@ -156,7 +156,7 @@ class LearnHeat(HiddenScoreMixin, SourcesMixin, ReportMixin, TransformerMixin, B
         Whether a further ``fit`` of the same signals continues the last one, with the parameters
         that it chose: after ``max_iter`` was reached and raised, or after Ctrl-C.  A
         ``checkpoint`` works in the same way.
-    kernel : {"heat", "diffusion-plus-identity", "tikhonov", "matern", "wave"} or an object
+    kernel : {"heat", "diffusion-plus-identity", "tikhonov", "matern", "steady", "wave"} or object
         The kernel in place of :math:`e^{-\tau\lambda}`, as for :class:`HeatCovariance`.  Not with
         ``solver="paper"`` or Dask collections.  With "wave" the objective has many minima, and the
         fit may end in a poor one: give ``scales`` to start from.

@@ -23,7 +23,7 @@ from heatgraph.graph import CandidateEdges, Graph
 
 Names = tuple[Hashable, ...] | None
 
-NO_NUMBER = re.compile(r"could not convert|float\(\) argument")  # of NumPy's and Python's errors
+NO_NUMBER = re.compile(r"could not convert|not '(Timestamp|Timedelta|Period|datetime|date)'")
 ROUNDING = 16.0 * float(np.finfo(np.float64).eps)  # of the largest entry of a node
 TWINS = 1e-14  # of the squares of two nodes: what rounding leaves of their difference's
 NEAREST = 8  # neighbours that carry weight at the start on many nodes
