@@ -9,7 +9,7 @@ import re
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -75,11 +75,11 @@ class Origin:
     nodes: Sequence[int]
     transposed: bool = False
 
-    def with_labels(self, columns: Sequence[int], values: Array) -> Origin:
-        """The same with some of its columns of values beside the others, to be kept as they are."""
-        places = [self.nodes[k] for k in columns]
-        beside = self.beside.reset_index(drop=True).join(pd.DataFrame(values, columns=places))
-        return replace(self, beside=beside, nodes=[k for k in self.nodes if k not in places])
+    def only(self, signals: Sequence[int], nodes: Sequence[int]) -> Origin:
+        """With some of its signals and nodes; its other columns are written as they were."""
+        return replace(
+            self, columns=self.columns.rows(signals), nodes=[self.nodes[k] for k in nodes]
+        )
 
     def write(self, path: Path, signals: Array) -> None:
         """Write a table of this shape, with other values (n_signals, n_nodes)."""

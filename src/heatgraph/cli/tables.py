@@ -309,7 +309,7 @@ def _without_summaries(table: SignalTable, known: Sequence[str]) -> SignalTable:
         names=tuple(names[k] for k in nodes),
         labels=None if labels is None else tuple(labels[k] for k in signals),
         notes=(*table.notes, f"{' and '.join(left_out)} {are} of the others and left out"),
-        origin=table.origin.with_labels(columns, values[:, columns]).with_rows(signals),
+        origin=table.origin.only(signals, nodes),
         coordinates=None if table.coordinates is None else table.coordinates.iloc[nodes],
         groups=None if table.groups is None else tuple(table.groups[k] for k in signals),
     )

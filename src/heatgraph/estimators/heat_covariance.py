@@ -55,7 +55,7 @@ from heatgraph.estimators.validation import (
 from heatgraph.graph import CandidateEdges, Graph
 from heatgraph.kernels.spectral import KERNEL_CHOICE, is_auto, kernel_of
 from heatgraph.models.moments import Moments, expected_moments
-from heatgraph.selection.cut import CUTS
+from heatgraph.selection.cut import CUTS, just_above
 from heatgraph.selection.folds import N_FOLDS, is_ordered
 from heatgraph.selection.likelihood import PENALTIES, SHRINKAGES, Strength
 from heatgraph.solvers.driver import Keeper
@@ -517,7 +517,7 @@ class HeatCovariance(GaussianModelMixin, HiddenScoreMixin, ReportMixin, Empirica
             self.cut_ = float(graph.weights.min(initial=np.inf)) if graph.n_edges else 0.0
         elif rule != "significance":
             # A rule gives the largest weight that is no edge.
-            self.cut_ = _just_above(CUTS[rule](w)) if isinstance(rule, str) else float(rule)
+            self.cut_ = just_above(CUTS[rule](w)) if isinstance(rule, str) else float(rule)
             graph = graph.cut(weight=self.cut_)
         elif graph.n_edges:
             graph = significant_edges(settings.fitter, second, self.n_effective_, graph)
@@ -575,11 +575,6 @@ class HeatCovariance(GaussianModelMixin, HiddenScoreMixin, ReportMixin, Empirica
                 "graph; give more signals, or lower penalty.",
                 stacklevel=3,
             )
-
-
-def _just_above(cut: float) -> float:
-    """The next number; 0 stays, where nothing is cut."""
-    return float(np.nextafter(cut, np.inf)) if cut > 0.0 else 0.0
 
 
 def _strengths(name: str, value: Any, choices: tuple[float, ...]) -> tuple[float, ...]:

@@ -40,7 +40,7 @@ from heatgraph.kernels.spectral import Kernel, Power, is_auto, kernel_of
 from heatgraph.models.gaussian import HEAT, HeatSpectrum
 from heatgraph.models.gaussian_large import BlockSignals, SignalBlocks
 from heatgraph.models.sparse_heat import HeatOperator, SparseHeat
-from heatgraph.selection.cut import CUTS
+from heatgraph.selection.cut import CUTS, just_above
 from heatgraph.selection.folds import independent_share
 from heatgraph.solvers.driver import NO_CHECKPOINT, Keeper, Record
 from heatgraph.solvers.edge_generation import generate_edges
@@ -336,7 +336,7 @@ def _store_edges(model: Any, outcome: LargeOutcome, names: Names) -> None:
                 p = outcome.tester(kept, model.n_effective_)["p_value"].to_numpy()
                 kept = kept[significant(p, N * (N - 1) // 2)]
         else:
-            model.cut_ = CUTS[rule](w) if isinstance(rule, str) else float(rule)
+            model.cut_ = just_above(CUTS[rule](w)) if isinstance(rule, str) else float(rule)
             kept = kept[w[kept] >= model.cut_]
         if kept.size and model.status_ is not Status.INTERRUPTED:
             model.edge_table_ = outcome.tester(kept, model.n_effective_)

@@ -200,7 +200,7 @@ def gather(
         graph=graph,
         names=tuple(readable(name) for name in labels(graph)),
         places=places,
-        edges=heaviest(graph, with_graph(graph, learned)),
+        edges=heaviest(graph, learned if learned.directed else with_graph(graph, learned)),
         cut=None if cut is None or not np.isfinite(cut) else float(cut),
         order=order,
         borders=borders,

@@ -136,6 +136,11 @@ def otsu(w: Array) -> float:
     return float(0.5 * (v[best] + v[best + 1]))
 
 
+def just_above(cut: float) -> float:
+    """The smallest weight of an edge, from the largest that is none; 0 where nothing is cut."""
+    return float(np.nextafter(cut, np.inf)) if cut > 0.0 else 0.0
+
+
 # Where the largest weight that is not an edge may be, by name.
 CUTS: dict[str, Callable[[Array], float]] = {
     "typical": typical_cut,
