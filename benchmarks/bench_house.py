@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import ast
 import datetime
+import io
 import json
 import os
 import re
@@ -22,6 +23,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import tokenize
 import tomllib
 from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, distribution
@@ -159,6 +161,7 @@ def code_of(source: Path) -> dict[str, Any]:
     constants = [reason for path in mathematics for reason in constants_of(path)]
     return {
         "lines": sum(map(n_lines, files)),
+        "lines_of_code": sum(map(n_lines_of_code, files)),
         "modules": sum(path.name != "__init__.py" for path in files),
         "lines_of_mathematics": sum(map(n_lines, mathematics)),
         "native_lines": sum(map(n_lines, native)),
@@ -169,6 +172,21 @@ def code_of(source: Path) -> dict[str, Any]:
 
 def n_lines(path: Path) -> int:
     return len(path.read_text(encoding="utf-8").splitlines())
+
+
+def n_lines_of_code(path: Path) -> int:
+    """Without docstrings, comments and empty lines."""
+    text = path.read_text(encoding="utf-8")
+    code: set[int] = set()
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.string.strip() and token.type != tokenize.COMMENT:
+            code.update(range(token.start[0], token.end[0] + 1))
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(
+            node
+        ):
+            code -= set(range(node.body[0].lineno, (node.body[0].end_lineno or 0) + 1))
+    return len(code)
 
 
 def constants_of(path: Path) -> Iterator[bool]:
@@ -254,6 +272,7 @@ def suite_of(source: Path) -> float:
 
 ROWS = {
     "lines of Python in the package": "{code[lines]:,}",
+    "... without docstrings, comments and empty lines": "{code[lines_of_code]:,}",
     "modules": "{code[modules]}",
     "lines of mathematics: kernels, models, solvers, selection": "{code[lines_of_mathematics]:,}",
     "lines of C++": "{code[native_lines]:,}",
