@@ -182,9 +182,8 @@ def n_lines_of_code(path: Path) -> int:
         if token.string.strip() and token.type != tokenize.COMMENT:
             code.update(range(token.start[0], token.end[0] + 1))
     for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(
-            node
-        ):
+        documented = isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
+        if documented and ast.get_docstring(node):
             code -= set(range(node.body[0].lineno, (node.body[0].end_lineno or 0) + 1))
     return len(code)
 
