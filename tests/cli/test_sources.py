@@ -143,3 +143,11 @@ def test_one_signal_in_a_new_folder(run, learned, frame, tmp_path):
     assert out.exists()
     assert "1 signal on 6 nodes" in done.stderr
     assert "of 1 signal;" in done.stdout
+
+
+def test_signals_without_a_source(run, learned, frame, tmp_path):
+    (0.0 * frame[:2] + 1e-9).to_csv(tmp_path / "still.csv", index=False)
+    given = ("-o", tmp_path / "out", "--index-column", "none", "--json")
+    done = run("sources", learned / "result", tmp_path / "still.csv", *given)
+    assert json.loads(done.stdout)["n_sources"] == 0
+    assert (tmp_path / "out" / "sources.png").exists()

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import csv
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from matplotlib.figure import Figure
 from rich.table import Table
 
@@ -17,6 +17,7 @@ from heatgraph.arrays import Array
 from heatgraph.cli.cluster import ClusterTable
 from heatgraph.cli.console import Output, columns
 from heatgraph.cli.tables import SignalTable
+from heatgraph.estimators import SourceCodes
 from heatgraph.files import to_json, write_atomically, write_folder
 from heatgraph.graph import Graph
 from heatgraph.graph.convert import labels
@@ -36,8 +37,6 @@ OURS = (
 )  # fmt: skip
 DPI = 150
 GRAPH, CURVE = (7.0, 5.5), (6.0, 3.6)  # inches: pictures of a graph, and of a curve
-
-SourceRow = dict[str, Any]
 
 
 @contextmanager
@@ -76,17 +75,17 @@ def write_fit(
 ) -> None:
     """The model, the graph for other tools, the sources and the pictures.
 
-    Not the sources of signals on a cluster, which are too many for a list.
+    Not the sources of signals on a cluster or of a large graph, which are too many for a list.
     """
     save_model(model, folder / MODEL)
     model.graph_.save(folder / "edges.csv")
     model.graph_.save(folder / "graph.graphml")
     if isinstance(table, SignalTable) and table.series is not None:
         table.series.directed(model.graph_).save(folder / "directed.csv")
-    if hasattr(model, "sources_") and isinstance(table, SignalTable):
-        write_sources(
-            folder / "sources.csv", source_rows(model, model.sources_, model.scales_, table)
-        )
+    sources = getattr(model, "sources_", None)
+    if isinstance(sources, np.ndarray) and isinstance(table, SignalTable):
+        found = source_table(model, sources, model.scales_)
+        write_sources(folder / "sources.csv", found, table)
     graph, objective = model.graph_, model.objective_
     draw(folder / "graph.png", GRAPH, lambda ax: plot_graph(graph, coordinates, ax=ax), out)
     draw(folder / "convergence.png", CURVE, lambda ax: plot_convergence(objective, ax=ax), out)
@@ -148,29 +147,15 @@ def draw(path: Path, size: tuple[float, float], plot: Callable[[Any], object], o
         out.warning(f"{path.name} could not be drawn ({error})")
 
 
-def source_rows(
-    model: Any,
-    sources: Array,
-    scales: Sequence[float],
-    table: SignalTable,
-    top: int | None = None,
-) -> list[SourceRow]:
-    """Of which signal, at which node and scale, how strong; the ``top`` strongest of a signal."""
+def source_table(model: Any, sources: Array, scales: Array) -> pd.DataFrame:
+    """One row per source, the strongest of a signal first; signals by their numbers."""
     nodes = labels(model.graph_)
-    rows = []
-    for m, h in enumerate(sources):
-        found = np.argwhere(h)
-        strength = np.abs(h[tuple(found.T)])
-        for s, n in found[np.argsort(-strength, kind="stable")][:top].tolist():
-            rows.append(
-                {
-                    "signal": table.label(m),
-                    "node": nodes[n],
-                    "scale": float(scales[s]),
-                    "strength": float(h[s, n]),
-                }
-            )
-    return rows
+    return SourceCodes(sources, np.empty(0), nodes=nodes, scales=scales.tolist()).to_pandas()
+
+
+def labelled(found: pd.DataFrame, table: SignalTable) -> pd.DataFrame:
+    """Such a table with the labels of the signals in place of their numbers."""
+    return found.assign(signal=list(map(table.label, found["signal"])))
 
 
 def model_path(given: Path) -> Path:
@@ -182,12 +167,10 @@ def model_path(given: Path) -> Path:
     return given / MODEL
 
 
-def write_sources(path: Path, rows: list[SourceRow]) -> None:
+def write_sources(path: Path, found: pd.DataFrame, table: SignalTable) -> None:
     """A list of sources, one per line."""
     with write_atomically(path, "w", newline="") as file:
-        writer = csv.DictWriter(file, ["signal", "node", "scale", "strength"])
-        writer.writeheader()
-        writer.writerows(rows)
+        labelled(found, table).to_csv(file, index=False)
 
 
 def write_summary(
@@ -201,23 +184,12 @@ def write_summary(
     return summary
 
 
-def strongest(graph: Graph, at_most: int = 10) -> list[dict[str, Any]]:
-    """The heaviest edges, heaviest first, with the confidence in each where it is known."""
-    nodes = labels(graph)
-    known = graph.confidence
-    order = np.argsort(-graph.weights, kind="stable")[:at_most]
-    return [
-        {
-            "source": nodes[int(graph.edges[k, 0])],
-            "target": nodes[int(graph.edges[k, 1])],
-            "weight": float(graph.weights[k]),
-            **({} if known is None else {"confidence": float(known[k])}),
-        }
-        for k in order
-    ]
+def strongest(graph: Graph) -> list[dict[Any, Any]]:
+    """The ten heaviest edges, heaviest first, with the confidence in each where it is known."""
+    return graph.to_pandas().nlargest(10, "weight").to_dict("records")
 
 
-def edge_table(edges: list[dict[str, Any]]) -> Table:
+def edge_table(edges: list[dict[Any, Any]]) -> Table:
     """The heaviest edges, for a reader."""
     rows = [
         (

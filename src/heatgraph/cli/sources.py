@@ -16,17 +16,18 @@ from heatgraph.cli.options import ForceFlag, ModelFile, TableOptions, with_share
 from heatgraph.cli.result_folder import (
     GRAPH,
     draw,
+    labelled,
     model_path,
     parents_made,
     result_folder,
-    source_rows,
+    source_table,
     write_sources,
     write_summary,
 )
 from heatgraph.cli.table_files import NPY, PARQUET, TEXT, kind_of, refuse_existing
 from heatgraph.cli.tables import SignalTable, read_signals
 from heatgraph.cli.task import model_of
-from heatgraph.estimators import HeatCovariance, LearnHeat, SourceCodes
+from heatgraph.estimators import HeatCovariance, LearnHeat
 from heatgraph.graph.convert import labels
 from heatgraph.plotting import plot_sources
 from heatgraph.storage import load_model
@@ -77,20 +78,23 @@ def sources(
             )
         model = heat_model(model_file)
         table, X = signals_for(model, signals, options, out)
-        if output is not None and output.suffix.lower() == ".csv":
+        facts: dict[str, Any] = {"command": "sources", "at_once": at_once}
+        if output is None:
+            facts |= summary_of(model, *find(model, X, at_once), table, top) | {"files": []}
+        elif output.suffix.lower() == ".csv":
             refuse_existing(output, force)
-            found = code(model, X, at_once)
+            found, gap = find(model, X, at_once)
             with parents_made(output):
-                write_sources(output, source_rows(model, found.sources, found.scales, table))
-            summary = summary_of(model, found, table, top, at_once) | {"files": [str(output)]}
-        elif output is not None:
-            with result_folder(output, force) as folder:
-                found = code(model, X, at_once)
-                summary = write_result(folder, output, model, found, table, top, at_once, out)
+                write_sources(output, found, table)
+            facts |= summary_of(model, found, gap, table, top) | {"files": [str(output)]}
         else:
-            found = code(model, X, at_once)
-            summary = summary_of(model, found, table, top, at_once) | {"files": []}
-        out.show(summary, human(summary, output))
+            with result_folder(output, force) as folder:
+                found, gap = find(model, X, at_once)
+                write_sources(folder / "sources.csv", found, table)
+                draw_strongest(folder / "sources.png", model, found, table, top, out)
+                facts |= summary_of(model, found, gap, table, top)
+                facts = write_summary(folder, output, facts, out)
+        out.show(facts, human(facts, output))
 
 
 def heat_model(path: Path) -> HeatModel:
@@ -115,26 +119,18 @@ def signals_for(
     return table, table.frame if hasattr(model, "feature_names_in_") else table.values
 
 
-def code(model: HeatModel, X: Any, at_once: bool) -> SourceCodes:
-    """The sources, with their gaps; of a Gaussian model the means given the signals."""
+def find(model: HeatModel, X: Any, at_once: bool) -> tuple[pd.DataFrame, float | None]:
+    """One row per source, the strongest of a signal first; the largest duality gap, if any.
+
+    Of a Gaussian model, the mean heat at every node, given the signals.
+    """
     if at_once:
-        return located(model, X)
-    if isinstance(model, LearnHeat):
-        return model.code(X)
-    means = model.transform(X).reshape(len(X), model.scales_.size, -1)
-    return SourceCodes(means, np.zeros(len(means)), scales=model.scales_.tolist())
-
-
-def located(model: HeatModel, X: Any) -> SourceCodes:
-    """The sources of each signal at the scale that is best for it."""
-    numbered = X.reset_index(drop=True) if isinstance(X, pd.DataFrame) else X
-    found = model.locate(numbered)
-    node_of = {name: k for k, name in enumerate(labels(model.graph_))}
-    scales, which = np.unique(found["scale"], return_inverse=True)
-    sources = np.zeros((len(X), scales.size, len(node_of)))
-    node = found["node"].map(node_of).to_numpy(dtype=np.intp)
-    sources[found["signal"].to_numpy(dtype=np.intp), which, node] = found["strength"]
-    return SourceCodes(sources, np.zeros(len(X)), scales=scales.tolist())
+        return model.locate(X).drop(columns="explained"), None
+    if isinstance(model, HeatCovariance):
+        means = model.transform(X).reshape(len(X), model.scales_.size, -1)
+        return source_table(model, means, model.scales_), None
+    codes = model.code(X)
+    return codes.to_pandas(), float(codes.gap.max(initial=0.0))
 
 
 def match_nodes(path: Path, table: SignalTable, model: Any) -> SignalTable:
@@ -166,50 +162,36 @@ def match_nodes(path: Path, table: SignalTable, model: Any) -> SignalTable:
     return replace(table, values=table.values[:, order], names=nodes, order=tuple(order))
 
 
-def write_result(
-    folder: Path,
-    shown: Path,
-    model: HeatModel,
-    found: SourceCodes,
-    table: SignalTable,
-    top: int,
-    at_once: bool,
-    out: Output,
-) -> dict[str, Any]:
-    """The list of sources, a picture of the strongest signal, and the summary."""
-    write_sources(folder / "sources.csv", source_rows(model, found.sources, found.scales, table))
+def draw_strongest(
+    path: Path, model: HeatModel, found: pd.DataFrame, table: SignalTable, top: int, out: Output
+) -> None:
+    """A picture of the signal with the most energy, and of its strongest sources."""
     loudest = int(np.argmax(np.nansum((table.values - model.location_) ** 2, axis=1)))
-    drawn = found.sources[loudest]
-    if (
-        isinstance(model, HeatCovariance) and not at_once
-    ):  # heat from every node: ring the strongest
-        least = np.sort(np.abs(drawn), axis=None)[-min(top, drawn.size)]
-        drawn = np.where(np.abs(drawn) >= least, drawn, 0.0)
+    mine = found[found["signal"] == loudest].head(top)
+    scales, scale = np.unique(mine["scale"], return_inverse=True)
+    number = {name: k for k, name in enumerate(labels(model.graph_))}
+    sources = np.zeros((scales.size, len(number)))
+    sources[scale, mine["node"].map(number)] = mine["strength"]
+    signal, title = table.values[loudest], f"signal {table.label(loudest)}"
     draw(
-        folder / "sources.png",
+        path,
         GRAPH,
-        lambda ax: plot_sources(
-            model.graph_, table.values[loudest], drawn, found.scales, ax=ax
-        ).set_title(f"signal {table.label(loudest)}"),
+        lambda ax: plot_sources(model.graph_, signal, sources, scales, ax=ax).set_title(title),
         out,
     )
-    return write_summary(folder, shown, summary_of(model, found, table, top, at_once), out)
 
 
 def summary_of(
-    model: HeatModel, found: SourceCodes, table: SignalTable, top: int, at_once: bool
+    model: HeatModel, found: pd.DataFrame, gap: float | None, table: SignalTable, top: int
 ) -> dict[str, Any]:
     """The strongest sources of every signal, and how exact they are."""
-    coded = isinstance(model, LearnHeat) and not at_once
     return {
-        "command": "sources",
         "model": model_of(model),
-        "n_signals": len(found.sources),
+        "n_signals": len(table.values),
         "n_nodes": model.graph_.n_nodes,
-        "n_sources": int(np.count_nonzero(found.sources)),
-        "largest_gap": float(found.gap.max(initial=0.0)) if coded else None,
-        "at_once": at_once,
-        "top": source_rows(model, found.sources, found.scales, table, top),
+        "n_sources": len(found),
+        "largest_gap": gap,
+        "top": labelled(found.groupby("signal").head(top), table).to_dict("records"),
     }
 
 

@@ -152,9 +152,9 @@ def plot_sources(
             labels[k] = f"{labels[k]}\n{row[k]:+.2g}".strip()
     frame(ax, places)
     ax.title.set(**LITERAL)  # what a signal is called may become it
-    ax.legend(
-        loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=2, frameon=False, markerscale=0.5
-    )
+    if len(H):
+        where: dict[str, Any] = {"loc": "upper center", "bbox_to_anchor": (0.5, 0.0)}
+        ax.legend(**where, ncols=2, frameon=False, markerscale=0.5)
     draw_labels(ax, places, labels, graph.edges, marked=(H != 0).any(axis=0))
     return ax
 
