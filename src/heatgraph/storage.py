@@ -40,7 +40,7 @@ from heatgraph.stored_models import (
 __all__ = ["load_model", "save_model"]
 
 FORMAT = "heatgraph.model"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 
 
 def save_model(model: Any, path: str | os.PathLike[str]) -> None:
@@ -182,7 +182,7 @@ def _expected(header: dict[str, Any]) -> dict[str, tuple[str, int]]:
             expected[f"parameter.{key}"] = (PARAMETER_DTYPES, value.get("ndim", 1))
     for name in graphs:
         expected |= {f"{name}.{part}": shape for part, shape in FIELDS.items()}
-    missing = set(kind.arrays) - set(kind.added) - set(header["fields"])
+    missing = set(kind.arrays) - set(header["fields"])
     if missing:
         raise ValueError(f"it lacks the fields {sorted(missing)}")
     return expected
@@ -193,9 +193,6 @@ def _assemble(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Any:
     n_nodes = header["n_nodes"]
     # Shapes first: they bind the number of nodes to what the file really holds.
     _check_shapes(kind, arrays, n_nodes)
-    for name, other in kind.added.items():
-        before = arrays[other] if isinstance(other, str) else np.full(n_nodes, other)
-        arrays.setdefault(name, before)
     names = names_from_json(header.get("names"))
     known = kind.estimator().get_params(deep=False)
     unknown = set(header["parameters"]) - set(known)
@@ -210,19 +207,15 @@ def _assemble(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Any:
         setattr(model, name, arrays[name].copy())
     if not model.laplacian_.size:
         model.laplacian_ = sp.csr_array(model.weights_.laplacian())
-    # Models of before there was a choice predict with the alpha that they were fitted with.
-    older = {"predicting_alpha_": header["numbers"].get("alpha_"), "rank_": header["n_nodes"]}
-    numbers = older | header["numbers"]
     for name, type_ in kind.numbers.items():
-        setattr(model, name, read_number(name, numbers.get(name), type_))
+        setattr(model, name, read_number(name, header["numbers"].get(name), type_))
     for name in kind.tables:
         setattr(model, name, decode_table(name, header.get("tables", {}).get(name)))
     if kind.compared:
         comparison = header.get("comparison")
         model.comparison_ = decode_scores("comparison", ModelComparison, comparison)
     if isinstance(model, HeatCovariance):
-        kernel = header.get("kernel")
-        model.kernel_ = model.kernel if kernel is None else decode("kernel", kernel, arrays)
+        model.kernel_ = decode("kernel", header.get("kernel"), arrays)
     if isinstance(model, LearnHeat):
         model.held_out_ = decode_scores("held_out", HeldOutScore, header.get("held_out"))
         model.chosen_at_end_ = decode_ends(header.get("chosen_at_end", []))
@@ -236,8 +229,6 @@ def _assemble(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Any:
 def _check_shapes(kind: Kind, arrays: Mapping[str, NDArray[Any]], n_nodes: int) -> None:
     sizes = {"N": n_nodes}
     for name, letters in kind.arrays.items():
-        if name in kind.added and name not in arrays:
-            continue
         array = arrays[name]
         if letters == "NN" and array.shape == (0, 0):  # made from the weights
             continue

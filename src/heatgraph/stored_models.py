@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -141,10 +141,9 @@ def decode_scores(name: str, kind: type[Any], numbers: Any) -> Any:
     """The dataclass of numbers that :func:`encode_scores` made JSON of."""
     if numbers is None:
         return None
-    known = {part.name for part in fields(kind)}
-    needed = [part.name for part in fields(kind) if part.default is MISSING]
-    if not isinstance(numbers, dict) or not set(needed) <= set(numbers) <= known:
-        raise ValueError(f"its {name} does not hold {', '.join(needed)}")
+    known = [part.name for part in fields(kind)]
+    if not isinstance(numbers, dict) or set(numbers) != set(known):
+        raise ValueError(f"its {name} does not hold {', '.join(known)}")
     return kind(**{key: read_number(f"{name}_", numbers[key], float) for key in numbers})
 
 
@@ -172,9 +171,8 @@ class Kind:
 
     ``arrays`` gives each one letter per dimension: the same letter is the same size throughout,
     ``N`` the number of nodes.  ``graphs`` are on these nodes; ``numbers`` are of the type given;
-    ``tables`` are data frames of numbers, or None.  ``added`` are arrays (N,) that older files do
-    not have, each with the array that takes its place there, or the number.  ``compared`` if
-    :func:`heatgraph.learn` may have compared the model with another.
+    ``tables`` are data frames of numbers, or None.  ``compared`` if :func:`heatgraph.learn` may
+    have compared the model with another.
     """
 
     estimator: type[Any]
@@ -184,7 +182,6 @@ class Kind:
     check: Callable[[Any], None]
     compared: bool = False
     tables: tuple[str, ...] = ()
-    added: Mapping[str, str | float] = field(default_factory=dict)
 
 
 def _check_learn_heat(model: Any) -> None:
@@ -276,7 +273,6 @@ KINDS = {
             others={"relaxed_": bool},
             compared=True,
             tables=("selection_", "edge_table_"),
-            added={"n_observed_": 1.0},
         ),
         _kind(
             LearnHeat,
@@ -291,17 +287,10 @@ KINDS = {
             _check_learn_heat,
             compared=True,
             tables=("selection_", "stretches_"),
-            added={"location_": 0.0, "node_means_": "location_", "n_observed_": 1.0},
         ),
-        _kind(
-            SmoothGraph,
-            {"node_means_": "N"},
-            ("beta_",),
-            _check_smooth_graph,
-            added={"node_means_": 0.0},
-        ),
+        _kind(SmoothGraph, {"node_means_": "N"}, ("beta_",), _check_smooth_graph),
         _kind(SpectralTemplates, {"eigenvectors_": "NN"}, ("penalty_", "eps_")),
-        _kind(GraphicalLassoGraph, GAUSSIAN, ("alpha_",), added={"node_means_": "location_"}),
+        _kind(GraphicalLassoGraph, GAUSSIAN, ("alpha_",)),
         _kind(GeneralizedLaplacian, GAUSSIAN),
         _kind(LakeTenenbaum, GAUSSIAN, ("beta_", "variance_")),
         _kind(
