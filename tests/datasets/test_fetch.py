@@ -4,7 +4,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from heatgraph.datasets.etex import MEASURED
 from heatgraph.datasets.fetch import HOME_VARIABLE, PublicFile, find_file
+from heatgraph.datasets.molene import DEPARTMENTS
+from heatgraph.datasets.new_york import UBER, YELLOW, ZONES_ZIP
 
 
 def rows(path):
@@ -133,9 +136,9 @@ def test_a_folder_that_is_none_is_refused(file, tmp_path, monkeypatch, by):
         find_file(file, missing if by == "data_home" else None)
 
 
-def test_a_file_has_a_checksum_or_a_check():
-    with pytest.raises(ValueError, match=r"a\.txt needs a sha256 or a check"):
-        PublicFile("a.txt", "http://localhost/a.txt")
+@pytest.mark.parametrize("public", [MEASURED, ZONES_ZIP, UBER, YELLOW, *DEPARTMENTS])
+def test_a_file_has_a_checksum_or_a_check(public):
+    assert public.sha256 or public.check
 
 
 def test_two_at_once_do_not_disturb_each_other(file, server, tmp_path):

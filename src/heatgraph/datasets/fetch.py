@@ -42,10 +42,6 @@ class PublicFile:
     sha256: str | None = None
     check: Callable[[Path], object] | None = None
 
-    def __post_init__(self) -> None:
-        if self.sha256 is None and self.check is None:
-            raise ValueError(f"{self.name} needs a sha256 or a check, got neither")
-
 
 def named_home(data_home: PathLike | None) -> Path | None:
     """The folder of data that the user named, by argument or environment; None for the cache.

@@ -30,7 +30,6 @@ def write_atomically(
     path: str | os.PathLike[str],
     mode: Literal["wb", "w"] = "wb",
     *,
-    encoding: str | None = None,
     newline: str | None = None,
 ) -> Iterator[IO[Any]]:
     """Replace a file by what is written in the block, all of it or none.
@@ -47,9 +46,7 @@ def write_atomically(
         leads out of it; the permissions of a file already there are kept.  A device or a pipe
         holds nothing to protect and is written directly.
     mode : {"wb", "w"}
-        Bytes, or text.
-    encoding : str, optional
-        Of text; UTF-8 by default.
+        Bytes, or text in UTF-8.
     newline : str, optional
         Of text, as in :func:`open`.
 
@@ -78,8 +75,7 @@ def write_atomically(
     """
     if mode not in ("wb", "w"):
         raise ValueError(f"mode must be 'wb' or 'w', got {mode!r}")
-    if mode == "w" and encoding is None:
-        encoding = "utf-8"
+    encoding = "utf-8" if mode == "w" else None
     target = _target(Path(path))
     if target.is_dir():
         raise IsADirectoryError(f"cannot write {target}: it is a directory")
