@@ -1,7 +1,5 @@
 """ETEX as prepared and as DATEM has it: the same numbers, missing where they are missing."""
 
-import shutil
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -49,17 +47,18 @@ def test_prepared(made):
     assert "DATEM" in data.provenance
 
 
-def without_prepared(made):
-    """The folder as one has it who downloaded the file of DATEM only."""
-    (made / "etex" / "etex1_pmch_ng_m3.csv").unlink()
-    return made
-
-
 def test_original_has_the_same_numbers(made):
-    other, data = load_etex(made), load_etex(without_prepared(made))
+    data, other = load_etex(made, source="original"), load_etex(made)
     assert data.signals.columns.tolist() == ["D10", "F21"]
     assert data.signals.equals(other.signals[["D10", "F21"]].set_axis(data.signals.index))
     assert np.isnan(data.signals.loc[pd.Timestamp("1994-10-23T18:00Z"), "D10"])  # withdrawn
+
+
+def test_missing_as_zero_says_so(made):
+    data = load_etex(made, missing="zero")
+    assert not data.signals.isna().any(axis=None)
+    assert data.signals["B02"].tolist() == [0.0, 0.0]
+    assert "set to 0" in data.provenance
 
 
 def test_the_environment_names_the_folder(made, monkeypatch):
@@ -77,6 +76,20 @@ def test_without_a_folder_the_original_is_downloaded(made, monkeypatch):
     monkeypatch.setattr("heatgraph.datasets.etex.find_file", found)
     assert load_etex().signals.shape == (2, 2)
     assert asked == [("etex/meas-t1.txt", None)]
+    with pytest.raises(ValueError, match="source='prepared' needs data_home"):
+        load_etex(source="prepared")
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ({"missing": "drop"}, "missing must be one of 'nan', 'zero', got 'drop'"),
+        ({"source": "x"}, "source must be one of"),
+    ],
+)
+def test_choices_are_checked(made, option, message):
+    with pytest.raises(ValueError, match=message):
+        load_etex(made, **option)
 
 
 def test_an_empty_folder_is_told_what_it_lacks(tmp_path):
@@ -96,17 +109,16 @@ def test_an_empty_folder_is_told_what_it_lacks(tmp_path):
 )
 def test_a_damaged_file_is_refused(made, name, content, message):
     (made / "etex" / name).write_text(content)
+    source = "original" if name == "meas-t1.txt" else "prepared"
     with pytest.raises(ValueError, match=message):
-        load_etex(without_prepared(made) if name == "meas-t1.txt" else made)
+        load_etex(made, source=source)
 
 
-def test_real(data_home, tmp_path):
+def test_real(data_home):
     data = load_etex(data_home)
     assert data.signals.shape == (30, 168)
     assert int(data.signals.isna().sum().sum()) == 1936
     assert int(data.signals.isna().all().sum()) == 9
-    (tmp_path / "etex").mkdir()
-    shutil.copy(data_home / "etex" / "meas-t1.txt", tmp_path / "etex")
-    original = load_etex(tmp_path).signals
+    original = load_etex(data_home, source="original").signals
     assert original.shape == (30, 159)
     assert np.allclose(original, data.signals[original.columns], equal_nan=True)

@@ -16,7 +16,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.sparse.linalg import LinearOperator, cg
 
 from heatgraph.arrays import Array
 from heatgraph.graph.candidates import CandidateEdges
@@ -94,15 +93,20 @@ class _Problem:
             # With no active edge the function is linear in the border: step by the gradient.
             h[-1] = LEAST_CURVATURE * self.kappa * active.n_edges if active.n_edges else 1.0
         diagonal = h + self.kappa * _gathered(active, np.ones(active.n_edges), size)
-
-        def product(d: Array) -> Array:
-            return h * d + self.kappa * _gathered(active, _at_ends(active, d), size)
-
-        matrix = LinearOperator((size, size), matvec=product, dtype=np.float64)
-        scaling = LinearOperator((size, size), matvec=lambda r: r / diagonal, dtype=np.float64)
-        rtol = min(FORCING, point.residual)
-        p, _ = cg(matrix, -point.gradient, rtol=rtol, maxiter=10 * size + 100, M=scaling)
-        return np.asarray(p)
+        p, r = np.zeros(size), -point.gradient
+        s = r / diagonal
+        d, rho = s, float(r @ s)
+        stop = min(FORCING, point.residual) ** 2 * rho
+        for _ in range(10 * size + 100):
+            if rho <= stop:
+                break
+            q = h * d + self.kappa * _gathered(active, _at_ends(active, d), size)
+            step = rho / float(d @ q)
+            p, r = p + step * d, r - step * q
+            s = r / diagonal
+            last, rho = rho, float(r @ s)
+            d = s + (rho / last) * d
+        return p
 
     def longest_step(self, x: Array, p: Array) -> float:
         """1, or less where the domain ``x > 0`` of the logarithm asks for it."""
