@@ -15,6 +15,7 @@ import pytest
 from heatgraph import LearnHeat
 from heatgraph.datasets import make_graph, make_heat_signals
 from heatgraph.estimators import checkpoint as checkpoints
+from heatgraph.estimators import learn_heat
 from heatgraph.estimators.checkpoint import Checkpoint
 from heatgraph.models.heat import HeatObjective
 from heatgraph.solvers.driver import Record
@@ -186,6 +187,24 @@ class TestResumes:
         again = LearnHeat(**GIVEN, checkpoint=path).fit(signals, monitor=steps.append)
         assert steps == []
         assert_same_bits(again, whole)
+
+    @pytest.mark.filterwarnings("ignore:LearnHeat")
+    def test_past_a_limit_with_new_fits_around_it(self, signals, tmp_path, monkeypatch):
+        """Those of which the mean is cut were made around an unfinished fit."""
+
+        def stop(*_):
+            raise KeyboardInterrupt
+
+        path, without = tmp_path / "with.checkpoint", tmp_path / "without.checkpoint"
+        short = LearnHeat(cv=2, max_iter=3, checkpoint=path)
+        with monkeypatch.context() as around:
+            around.setattr(learn_heat, "mean_around", stop)
+            short.fit(signals)
+        without.write_bytes(path.read_bytes())
+        short.fit(signals)
+        one, other = (LearnHeat(cv=2, checkpoint=file).fit(signals) for file in (path, without))
+        assert_same_bits(one, other)
+        assert np.array_equal(one.graph_.weights, other.graph_.weights)
 
     def test_writing_changes_nothing(self, signals, whole, path):
         assert_same_bits(LearnHeat(**GIVEN, checkpoint=str(path)).fit(signals), whole)

@@ -243,8 +243,10 @@ def _weights(
     """The weights of other fits: of the signals that are named, or all; at so many times alpha.
 
     Those that a checkpoint has under their names are not fitted again; the rest are kept there.
+    They go on from the fit: where that went on past a limit that was raised, they are made anew.
     """
-    stages = [keeper.within(name) for name in names]
+    here = keeper.within(f"after {fit.solution.n_iter} of {p.max_iter}")
+    stages = [here.within(name) for name in names]
     kept = [stage.get() for stage in stages]
     # Every draw is made, so that those that follow are the same whatever was kept.
     missing = (
