@@ -59,10 +59,13 @@ class TestIndependentShare:
         share = 1.0 / (1.0 + 2.0 * np.sum((1.0 - lags / M) * rho ** (2 * lags)))
         assert independent_share(ar1(rng, M, 8, rho)) == pytest.approx(share, rel=0.15)
 
-    @pytest.mark.parametrize("gaps", [0.0, 0.2])
-    def test_of_rows_that_oscillate(self, rng, gaps):
-        """Past the first zero of the autocorrelation, which is a damped cosine."""
-        M, r, turn = 2000, 0.97, 0.35
+    @pytest.mark.parametrize(
+        ("period", "r", "gaps"),
+        [(18, 0.97, 0.0), (18, 0.97, 0.2), *((short, 0.9, 0.0) for short in (2, 3, 4, 8, 12))],
+    )
+    def test_of_rows_that_oscillate(self, rng, period, r, gaps):
+        """Past zeros of the autocorrelation, a damped cosine, and where it starts negative."""
+        M, turn = 2000, 2.0 * np.pi / period
         X = np.zeros((M + 300, 8))
         for m in range(2, len(X)):
             X[m] = 2.0 * r * np.cos(turn) * X[m - 1] - r**2 * X[m - 2] + rng.standard_normal(8)

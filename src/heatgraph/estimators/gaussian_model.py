@@ -66,8 +66,8 @@ class GaussianModelMixin(
         correction) are fitted too, because an edge that is left out biases the weights around
         it.  Edges that are fitted get Wald's test; other pairs get the score test of adding them.
         Both are one-sided, as a weight cannot be negative: a weight that is really 0 has a p-value
-        below 0.05 in 5% of the cases.  If each signal resembles the one before, the signals count
-        as ``n_effective_`` independent ones, with one autocorrelation for all nodes.
+        below 0.05 in 5% of the cases.  If signals are correlated in time, they count as
+        ``n_effective_`` independent ones, with one autocorrelation for all nodes.
 
         Parameters
         ----------

@@ -196,7 +196,7 @@ class HeatCovariance(GaussianModelMixin, HiddenScoreMixin, ReportMixin, Empirica
     n_effective_ : float
         As how many signals they count in tests of edges: fewer than ``n_signals_`` if entries are
         missing (by the share of signals in which a pair of nodes was observed together), and if
-        each signal resembles the one before, as in a time series (by Bartlett's formula).
+        signals are correlated in time (by Bartlett's formula).
     second_moment_ : ndarray (n_nodes, n_nodes)
         ``S``; the model keeps nothing else of the signals.
     node_means_ : ndarray (n_nodes,)

@@ -23,6 +23,8 @@ LEVEL = 0.01  # of the test that consecutive rows are not correlated
 CONFIDENCE = 0.95  # that correlated errors are below their bounds
 FORGOTTEN = 0.1  # autocorrelation below which two rows count as independent
 SMALL_SHARE = 0.25  # of the lags so far: autocorrelations below that for as many stay there
+FEWEST_SMALL = 2  # and for more lags than this
+FIRST_LAGS = 3  # one of whose autocorrelations is large, of either sign, where rows are correlated
 WIDEST_GAP = 0.1  # of the rows: the gap on either side of a block is no wider
 FEWEST_ROWS = 12  # with fewer, the autocorrelation is not estimated
 
@@ -99,14 +101,19 @@ def independent_share(X: Array) -> float:
     Where rows are correlated, a second moment of ``M`` of them is as uncertain as one of
     ``M / (1 + 2 sum_k (1 - k / M) rho_k^2)`` independent rows, with ``rho_k`` the autocorrelation
     (Bartlett's formula, one ``rho_k`` for all nodes).  The sum ends once ``rho_k`` has stayed small
-    for a quarter of all lags: it crosses zero in every half of a period where rows oscillate.
+    for a quarter of all lags, and for more than ``FEWEST_SMALL``: where rows oscillate, it crosses
+    zero in every half of a period.  With a short period the first may be zero or negative.
     """
-    if not is_ordered(X):
+    M = len(X)
+    if M < FEWEST_ROWS:
         return 1.0
-    M, total, small = len(X), 1.0, 0
-    for lag, rho in enumerate(_autocorrelations(X)[1:].tolist(), 1):
+    each, total, small = _autocorrelations(X)[1:], 1.0, 0
+    bound = stats.norm.ppf(1.0 - 0.5 * LEVEL / FIRST_LAGS) / np.sqrt(M)
+    if not is_ordered(X) and np.abs(each[:FIRST_LAGS]).max() <= bound:
+        return 1.0
+    for lag, rho in enumerate(each.tolist(), 1):
         small = small + 1 if abs(rho) < FORGOTTEN else 0
-        if small > SMALL_SHARE * lag:
+        if small > max(FEWEST_SMALL, SMALL_SHARE * lag):
             break
         total += 2.0 * (1.0 - lag / M) * rho * rho
     return 1.0 / total
