@@ -6,6 +6,7 @@ import itertools
 import warnings
 from contextlib import contextmanager
 from copy import copy, deepcopy
+from dataclasses import replace
 from typing import ClassVar
 
 import joblib
@@ -15,7 +16,7 @@ import pytest
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
-from sklearn.model_selection import GridSearchCV, KFold
+from sklearn.model_selection import GridSearchCV, KFold, PredefinedSplit
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -696,16 +697,19 @@ class TestEdges:
 
     def test_folds_count_in_the_mean_by_the_signals_that_they_saw(self, signals, monkeypatch):
         monkeypatch.setattr(fitting, "MOST_SIGNALS", M // 2)
-        seen = {}
+        shares = np.array([0.5 * 0.2, 0.5 * 0.8])  # of half of the signals, a fifth and the rest
+        fold_of = np.repeat([0, 1], (shares[::-1] * M).astype(int))
 
         def mean_around(p, fit, keeper):
-            seen["share"] = fit.choice.seen
-            return fit.solution.w
+            mean = fitting.mean_around(p, fit, keeper)
+            weights = fit.choice.weights
+            nothing = replace(fit, choice=replace(fit.choice, weights=0.0 * weights))
+            of_folds = (mean - fitting.mean_around(p, nothing, keeper)) * (3.0 + shares.sum())
+            assert of_folds == pytest.approx(shares @ weights)
+            return mean
 
         monkeypatch.setattr("heatgraph.estimators.learn_heat.mean_around", mean_around)
-        LearnHeat(**CHOOSING, cv=KFold(4)).fit(signals)
-        # Half of the signals, and three quarters of these in each of four folds.
-        assert seen["share"] == pytest.approx(0.5 * 4 * 0.75)
+        LearnHeat(**CHOOSING, cv=PredefinedSplit(fold_of)).fit(signals)
 
     @pytest.mark.parametrize("settings", [{"cut": 0.1}, {"alpha": 0.02}, {"n_edges": 9}])
     def test_weights_alone_decide_where_something_is_given(self, signals, settings):

@@ -220,8 +220,8 @@ def mean_around(p: HeatParameters, fit: Fit, keeper: Keeper = NO_CHECKPOINT) -> 
     assert fit.choice is not None  # for the type checker: asked by the caller
     others = _weights(p, fit, [(None, c) for c in AROUND], ["around0", "around1"], keeper)
     around, seen = [fit.solution.w, *others], fit.choice.seen
-    mean: Array = (np.sum(around, axis=0) + seen * fit.choice.w) / (len(around) + seen)
-    return mean
+    total: Array = np.sum(around, axis=0) + seen @ fit.choice.weights
+    return total / (len(around) + float(seen.sum()))
 
 
 def refit_resamples(

@@ -97,10 +97,10 @@ class Choice:
     by the sources that ``coding`` times alpha finds.  ``missed`` is the share of the hidden energy
     that was not predicted; 1 is predicting zero.  ``predicts`` is whether hidden entries are
     predicted better than by zero and by the means of the nodes.  ``ends`` names what was chosen at
-    the end of what was tried.  ``w`` are the weights that were learned, in the mean of the folds:
-    where the fit of all signals starts.  ``seen`` is how many of the signals these fits saw
-    together, over the number of signals.  ``interrupted`` if the user stopped the search: the best
-    of what was tried until then, its scales to be held.
+    the end of what was tried.  ``weights`` (folds, E) are those of each fold, which saw the shares
+    ``seen`` (folds,) of the signals; at their mean ``w`` the fit of all signals starts.
+    ``interrupted`` if the user stopped the search: the best of what was tried until then, its
+    scales to be held.
     """
 
     alpha: float
@@ -110,17 +110,22 @@ class Choice:
     standard_error: float
     table: pd.DataFrame
     held_out: HeldOutScore
-    w: Array
+    weights: Array
+    seen: Array
     predicts: bool = True
     coding: float = 1.0
     stretches: pd.DataFrame | None = None
     ends: tuple[str, ...] = ()
-    seen: float = 0.0
     interrupted: bool = False
 
     @property
     def n_scales(self) -> int:
         return self.scales.size
+
+    @property
+    def w(self) -> Array:
+        mean: Array = self.weights.mean(axis=0)
+        return mean
 
 
 def choose(
@@ -442,12 +447,12 @@ class Search:
             float((errors - missed * energy).std() * np.sqrt(energy.size)) / total,
             table,
             score,
-            np.mean([fit.w for fit in self.trials[best].fits], axis=0),
+            np.array([fit.w for fit in self.trials[best].fits]),
+            np.array([part.share for part in self.parts]),
             self.folds.is_below(excess),
             CODINGS[self._coding(best)],
             stretches,
             self.ends(best),
-            sum(part.share for part in self.parts),
         )
 
     def ends(self, best: Point) -> tuple[str, ...]:
