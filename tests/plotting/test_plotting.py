@@ -332,19 +332,8 @@ def test_stretches_are_shown_up_to_what_predicting_zero_misses():
     ax = plot_stretches(tried, scale=3.6, beta=2.0)
     assert ax.get_ylim()[1] == pytest.approx(1.05)
     assert ax.collections[-1].get_offsets().tolist() == [[1.2, 0.3]]
-    assert legend_of(ax) == {"beta 1", "beta 2", "above the axis, with its value", "chosen"}
+    assert legend_of(ax) == {"beta 1", "beta 2", "chosen"}
     assert "chosen" not in legend_of(plot_stretches(tried))
-
-
-def test_stretches_above_the_axis_are_marked_at_its_end():
-    ax = plot_stretches(stretches(0.4, 5.0, 0.5, 7.0))
-    assert ax.lines[0].get_ydata().tolist() == [0.4, 1.05]
-    assert ax.collections[-1].get_offsets().tolist() == [[1.2, 1.05], [1.2, 1.05]]
-    assert [text.get_text() for text in ax.texts] == ["5 to 7"]
-    # No bar of what is not there.
-    assert all(np.nanmax(bar[:, 1]) < 1.0 for bar in ax.collections[0].get_segments() if len(bar))
-    boxes(ax)
-    assert legend_of(plot_stretches(stretches(0.4, 0.5, 0.6, 0.7))) == {"beta 1", "beta 2"}
 
 
 def test_stretches_that_all_miss_more_than_zero_does_are_seen():

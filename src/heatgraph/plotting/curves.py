@@ -105,7 +105,7 @@ def plot_selection(
         path, bars = rows.sort_values("alpha"), value == "missed"
         _errors_along(ax, k, path, "alpha", label, value, bars=bars)
     if alpha is not None and beta is not None:
-        _ring(ax, selection, chosen_row(selection, alpha, beta, n_scales), value=value)
+        _ring(ax, selection, chosen_row(selection, alpha, beta, n_scales), "alpha", value)
     if value == "missed":
         ax.axhline(1.0, color="0.4", linestyle=":", linewidth=1.2)
     _tick(ax, selection["alpha"])
@@ -198,8 +198,8 @@ def plot_stretches(
     Returns
     -------
     matplotlib axes
-        With a line for every beta, over the factor; bars are standard errors.  What missed more
-        than predicting zero would is a triangle at the top, with its value.
+        With a line for every beta, over the factor; bars are standard errors.  What missed much
+        more than predicting zero would is above the axes.
 
     Examples
     --------
@@ -212,47 +212,15 @@ def plot_stretches(
     ax = new_axes(6.0, 3.6) if ax is None else ax
     every = stretches.loc[stretches.groupby(["beta", "stretch"])["missed"].idxmin()]
     value, title = _judged_by(stretches)
-    along = "scales, over those that were learned"
-    bars, top = value == "missed", np.inf
+    bars = value == "missed"
+    for k, (spread, best) in enumerate(every.groupby("beta")):
+        _errors_along(ax, k, best, "stretch", f"beta {spread:.2g}", value, bars=bars)
+    if scale is not None and beta is not None:
+        _ring(ax, every, chosen_stretch(every, scale, beta), "stretch", value)
     if bars:  # a dictionary that is far off can miss many times what there is
         top = max(MOST_MISSED, MOST_MISSED * float(every["missed"].min()))
-    beyond = every["missed"] > top
-    shown = every.assign(
-        missed=every["missed"].clip(upper=top), standard_error=every["standard_error"].mask(beyond)
-    )
-    for k, (spread, best) in enumerate(shown.groupby("beta")):
-        _errors_along(ax, k, best, "stretch", f"beta {spread:.2g}", value, bars=bars)
-    _mark_beyond(ax, every[beyond], "stretch", top)
-    if scale is not None and beta is not None:
-        _ring(ax, shown, chosen_stretch(every, scale, beta), "stretch", value)
-    ax.set_ylim(top=top if beyond.any() else min(ax.get_ylim()[1], top))
-    return labelled(ax, along, title, above=bool(beyond.any()))
-
-
-def _mark_beyond(ax: Axes, rows: pd.DataFrame, along: str, top: float) -> None:
-    """What is above the axis, as triangles at its end, each with its value."""
-    if rows.empty:
-        return
-    ax.scatter(
-        rows[along],
-        np.full(len(rows), top),
-        s=70,
-        marker="^",
-        color=INK,
-        clip_on=False,
-        zorder=4,
-        label="above the axis, with its value",
-    )
-    for place, same in rows.groupby(along):
-        ends = dict.fromkeys(f"{end:.2g}" for end in (same["missed"].min(), same["missed"].max()))
-        ax.annotate(
-            " to ".join(ends),
-            (float(str(place)), top),
-            (0.0, 6.0),
-            textcoords="offset points",
-            ha="center",
-            fontsize="small",
-        )
+        ax.set_ylim(top=min(ax.get_ylim()[1], top))
+    return labelled(ax, "scales, over those that were learned", title)
 
 
 def _tick(ax: Axes, tried: pd.Series[float]) -> None:
@@ -270,7 +238,7 @@ def _errors_along(
     rows: pd.DataFrame,
     along: str,
     label: str,
-    value: str = "missed",
+    value: str,
     *,
     bars: bool = True,
 ) -> None:
@@ -287,17 +255,13 @@ def _errors_along(
     )
 
 
-def labelled(ax: Axes, along: str, value: str, *, above: bool = False) -> Axes:
-    """Names of the axes, and a legend over them, where it covers nothing.
-
-    It leaves room for values that are written ``above``.
-    """
+def labelled(ax: Axes, along: str, value: str) -> Axes:
+    """Names of the axes, and a legend over them, where it covers nothing."""
     ax.set_xlabel(along)
     ax.set_ylabel(value)
     ax.legend(
         loc="lower center",
         bbox_to_anchor=(0.5, 1.0),
-        borderaxespad=2.0 if above else 0.5,
         ncols=3,
         frameon=False,
         fontsize="small",
@@ -361,9 +325,7 @@ def chosen(tried: pd.DataFrame, **values: float) -> int | None:
     return int(found[0]) if found.size else None
 
 
-def _ring(
-    ax: Axes, tried: pd.DataFrame, row: int | None, along: str = "alpha", value: str = "missed"
-) -> None:
+def _ring(ax: Axes, tried: pd.DataFrame, row: int | None, along: str, value: str) -> None:
     if row is None:
         return
     place = tried.iloc[row]
