@@ -55,7 +55,8 @@ def test_solution_is_optimal(rng, n_nodes, a, b):
     solution = log_degree_step(z, a, b, candidates)
     assert solution.status == "converged"
     assert kkt_residual(solution.w, z, a, b, candidates) < 1e-8
-    assert solution.gap <= 1e-9 * (1.0 + abs(solution.objective))
+    bound, value = solution.objective[-2:]
+    assert value - bound <= 1e-9 * (1.0 + abs(value))
 
 
 @pytest.mark.parametrize(("a", "b"), [(1.0, 1.0), (20.0, 5.0), (1.0, 50.0)])
@@ -63,7 +64,7 @@ def test_solution_is_optimal(rng, n_nodes, a, b):
 def test_solution_agrees_with_a_conic_solver(rng, n_nodes, a, b):
     candidates = CandidateEdges.complete(n_nodes)
     z = candidates.squared_distances(points(rng, n_nodes))
-    objective = log_degree_step(z, a, b, candidates).objective
+    objective = log_degree_step(z, a, b, candidates).objective[-1]
     assert objective == pytest.approx(by_cvxpy(z, a, b, candidates), rel=1e-6, abs=1e-6)
 
 
@@ -82,8 +83,9 @@ def test_lower_bounds_rise_to_the_objective(rng):
     candidates = CandidateEdges.complete(60)
     z = candidates.squared_distances(points(rng, 60))
     solution = log_degree_step(z, 10.0, 10.0, candidates)
-    assert (np.diff(solution.history) >= -1e-9 * abs(solution.objective)).all()
-    assert solution.history[-1] == pytest.approx(solution.objective, rel=1e-10)
+    bounds, value = solution.objective[:-1], solution.objective[-1]
+    assert (np.diff(bounds) >= -1e-9 * abs(value)).all()
+    assert bounds[-1] == pytest.approx(value, rel=1e-10)
 
 
 def test_only_the_product_of_the_parameters_shapes_the_graph(rng):
@@ -93,15 +95,6 @@ def test_only_the_product_of_the_parameters_shapes_the_graph(rng):
     one = log_degree_step(z, 16.0, 4.0, candidates).w
     other = log_degree_step(z, 8.0, 8.0, candidates).w
     np.testing.assert_allclose(one, 2.0 * other, rtol=1e-8, atol=1e-12)
-
-
-def test_a_warm_start_takes_no_step(rng):
-    candidates = CandidateEdges.complete(30)
-    z = candidates.squared_distances(points(rng, 30))
-    solution = log_degree_step(z, 3.0, 7.0, candidates)
-    again = log_degree_step(z, 3.0, 7.0, candidates, dual=solution.dual)
-    assert again.n_iter == 0
-    np.testing.assert_allclose(again.w, solution.w, atol=1e-12)
 
 
 @pytest.mark.parametrize("degree", [2, 4, 7.5, 20])

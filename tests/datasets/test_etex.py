@@ -1,5 +1,7 @@
 """ETEX as prepared and as DATEM has it: the same numbers, missing where they are missing."""
 
+import shutil
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -47,18 +49,17 @@ def test_prepared(made):
     assert "DATEM" in data.provenance
 
 
+def without_prepared(made):
+    """The folder as one has it who downloaded the file of DATEM only."""
+    (made / "etex" / "etex1_pmch_ng_m3.csv").unlink()
+    return made
+
+
 def test_original_has_the_same_numbers(made):
-    data, other = load_etex(made, source="original"), load_etex(made)
+    other, data = load_etex(made), load_etex(without_prepared(made))
     assert data.signals.columns.tolist() == ["D10", "F21"]
     assert data.signals.equals(other.signals[["D10", "F21"]].set_axis(data.signals.index))
     assert np.isnan(data.signals.loc[pd.Timestamp("1994-10-23T18:00Z"), "D10"])  # withdrawn
-
-
-def test_missing_as_zero_says_so(made):
-    data = load_etex(made, missing="zero")
-    assert not data.signals.isna().any(axis=None)
-    assert data.signals["B02"].tolist() == [0.0, 0.0]
-    assert "set to 0" in data.provenance
 
 
 def test_the_environment_names_the_folder(made, monkeypatch):
@@ -76,20 +77,6 @@ def test_without_a_folder_the_original_is_downloaded(made, monkeypatch):
     monkeypatch.setattr("heatgraph.datasets.etex.find_file", found)
     assert load_etex().signals.shape == (2, 2)
     assert asked == [("etex/meas-t1.txt", None)]
-    with pytest.raises(ValueError, match="source='prepared' needs data_home"):
-        load_etex(source="prepared")
-
-
-@pytest.mark.parametrize(
-    ("option", "message"),
-    [
-        ({"missing": "drop"}, "missing must be one of 'nan', 'zero', got 'drop'"),
-        ({"source": "x"}, "source must be one of"),
-    ],
-)
-def test_choices_are_checked(made, option, message):
-    with pytest.raises(ValueError, match=message):
-        load_etex(made, **option)
 
 
 def test_an_empty_folder_is_told_what_it_lacks(tmp_path):
@@ -109,16 +96,17 @@ def test_an_empty_folder_is_told_what_it_lacks(tmp_path):
 )
 def test_a_damaged_file_is_refused(made, name, content, message):
     (made / "etex" / name).write_text(content)
-    source = "original" if name == "meas-t1.txt" else "prepared"
     with pytest.raises(ValueError, match=message):
-        load_etex(made, source=source)
+        load_etex(without_prepared(made) if name == "meas-t1.txt" else made)
 
 
-def test_real(data_home):
+def test_real(data_home, tmp_path):
     data = load_etex(data_home)
     assert data.signals.shape == (30, 168)
     assert int(data.signals.isna().sum().sum()) == 1936
     assert int(data.signals.isna().all().sum()) == 9
-    original = load_etex(data_home, source="original").signals
+    (tmp_path / "etex").mkdir()
+    shutil.copy(data_home / "etex" / "meas-t1.txt", tmp_path / "etex")
+    original = load_etex(tmp_path).signals
     assert original.shape == (30, 159)
     assert np.allclose(original, data.signals[original.columns], equal_nan=True)

@@ -60,7 +60,8 @@ def test_a_station_without_a_place_is_told_and_can_be_left_out(made):
 
 def test_original(made):
     archives(made, ROWS)
-    data = load_molene(made, source="original")
+    (made / "molene" / "weather_stations.csv").unlink()
+    data = load_molene(made)
     assert data.signals.shape == (744, 1)
     column = data.signals["22016001"]
     assert column.iloc[0] == pytest.approx(280.15)
@@ -73,8 +74,6 @@ def test_an_archive_without_that_month_is_refused(made):
     path = made / DEPARTMENTS[0].name
     with gzip.open(path, "wt") as out:
         out.write(HEADER + ROWS.splitlines()[0] + "\n")
-    with pytest.raises(ValueError, match="no row of January 2014"):
-        load_molene(made, source="original")
     with pytest.raises(ValueError, match="no row of January 2014"):
         DEPARTMENTS[0].check(path)
 
@@ -90,8 +89,6 @@ def test_without_a_folder_the_archives_are_downloaded(made, monkeypatch):
     archives(made, ROWS)
     monkeypatch.setattr("heatgraph.datasets.molene.find_file", lambda file, home: made / file.name)
     assert load_molene().signals.shape == (744, 1)
-    with pytest.raises(ValueError, match="source='prepared' needs data_home"):
-        load_molene(source="prepared")
 
 
 def test_real(data_home):

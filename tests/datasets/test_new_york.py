@@ -201,8 +201,6 @@ def test_without_a_folder_the_original_is_downloaded(polygons, monkeypatch):
     monkeypatch.setattr("heatgraph.datasets.new_york.find_file", found)
     assert load_uber().signals.shape == (720, 29)
     assert asked == [ZONES_ZIP.name, UBER.name]
-    with pytest.raises(ValueError, match="source='prepared' needs data_home"):
-        load_uber(source="prepared")
 
 
 def test_every_taxi_zone_is_in_one_of_29():

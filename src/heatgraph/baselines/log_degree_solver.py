@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from heatgraph.arrays import Array
-from heatgraph.baselines.learned import frozen
+from heatgraph.baselines.learned import Learned, frozen
 from heatgraph.baselines.semismooth_newton import pair_newton
 from heatgraph.graph.candidates import CandidateEdges
 from heatgraph.solvers.result import Status
@@ -16,36 +14,15 @@ CONTINUATION = 10.0  # factor of theta from one stage of the warm-up to the next
 ROUGH = 1e-2  # residual at which a stage of the continuation ends
 
 
-@dataclass(frozen=True)
-class LogDegreeSolution:
-    """The minimiser of the log-degree problem.
-
-    ``w`` (E,) weights; ``dual`` (N,) the multipliers of the degrees, ``a / deg`` at the solution;
-    ``objective`` the value; ``gap`` how far it is at most above the minimum; ``history`` the
-    lower bounds of the minimum, increasing, one a Newton step; ``residual`` the largest violation
-    of the optimality conditions, relative to the largest of the multipliers' inverses.
-    """
-
-    w: Array
-    dual: Array
-    objective: float
-    gap: float
-    history: Array
-    residual: float
-    status: Status
-    n_iter: int
-
-
 def log_degree_step(
     z: Array,
     a: float,
     b: float,
     candidates: CandidateEdges,
     *,
-    dual: Array | None = None,
     tol: float = 1e-10,
     max_iter: int = 200,
-) -> LogDegreeSolution:
+) -> Learned:
     """Weigh smoothness against degrees that must not vanish.
 
     Minimise over ``w >= 0``
@@ -75,17 +52,20 @@ def log_degree_step(
         Weights of the degrees and of the spread, > 0.
     candidates : CandidateEdges
         The edges that may carry a weight; every node needs at least one.
-    dual : array (N,), optional
-        Where to start, from a similar problem.
+
+    Returns
+    -------
+    Learned
+        Its ``objective`` has a lower bound of the minimum for each Newton step, increasing, and
+        at the end the value reached; ``residual`` is the largest violation of the optimality
+        conditions, relative to the largest of the multipliers' inverses.
     """
     _check_reachable(candidates)
     theta, scale = 1.0 / np.sqrt(a * b), np.sqrt(a / b)
     c = 2.0 * theta * z
-    start, n_warm = _warm_up(c, candidates) if dual is None else (dual * (scale / a), 0)
-    y, u, values, residual = pair_newton(start, c, candidates, 0.5, 0.0, tol, max_iter)
-    v = 0.5 * u
-    bound = _lower_bound(a, scale, values, candidates.n_nodes)
-    w = scale * v
+    start, n_warm = _warm_up(c, candidates)
+    _, u, values, residual = pair_newton(start, c, candidates, 0.5, 0.0, tol, max_iter)
+    w = 0.5 * scale * u
     degrees = candidates.degrees(w)
     if residual <= tol:
         status = Status.CONVERGED
@@ -94,25 +74,11 @@ def log_degree_step(
     # Before convergence a node may have no edge: the value is then infinite.
     with np.errstate(divide="ignore"):
         objective = float(2.0 * z @ w - a * np.log(degrees).sum() + b * w @ w)
-    return LogDegreeSolution(
-        w=frozen(w),
-        dual=frozen(y * (a / scale)),
-        objective=objective,
-        gap=max(0.0, objective - float(bound[-1])),
-        history=frozen(bound),
-        residual=float(residual),
-        status=status,
-        n_iter=n_warm + values.size - 1,
-    )
-
-
-def _lower_bound(a: float, scale: float, values: Array, n: int) -> Array:
-    """The dual values in the units of the objective.
-
-    In ``v`` the minimum is at least ``n - value``; the objective is ``a`` times that of ``v``
-    minus ``a n log(scale)``.
-    """
-    return np.asarray(a * (n - values) - a * n * np.log(scale))
+    # In ``v`` the minimum is at least ``n - value``; the objective is ``a`` times that of ``v``
+    # minus ``a n log(scale)``.
+    bounds = a * (candidates.n_nodes * (1.0 - np.log(scale)) - values)
+    history = frozen(np.append(bounds, objective))
+    return Learned(frozen(w), history, float(residual), status, n_warm + values.size - 1)
 
 
 def _check_reachable(candidates: CandidateEdges) -> None:

@@ -298,5 +298,4 @@ class _Search:
         z = self.candidates.squared_distances(X)
         s = log_degree_step(z, beta, beta, self.candidates, **self.limits)
         w = s.w * (0.5 * len(X) / s.w.sum())  # of trace N, as those that edges are counted of
-        history = np.append(s.history[:-1], s.objective)
-        return Learned(w, history, s.residual, s.status, s.n_iter)
+        return replace(s, w=w)

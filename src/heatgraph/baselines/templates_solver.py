@@ -110,20 +110,10 @@ def smallest_residual(
 
     Minimise ``1/2 ||offdiag(V^T L(w) V)||_F^2`` over ``w >= 0``, ``sum(w) = N/2``.
     """
-    candidates = pairs_of(candidates, templates.n_nodes)
-    program = templates.program(candidates, 0.5 * templates.n_nodes)
-    point = program.solve(np.zeros(candidates.n_edges))
-    eps = templates.residual(candidates.laplacian(point.w))
-    return TemplatesSolution(
-        w=frozen(point.w),
-        eps=eps,
-        penalty=0.0,
-        objective=frozen([0.5 * eps**2]),
-        reweights=frozen(np.ones(candidates.n_edges)),
-        residual=point.residual,
-        status=point.status,
-        n_iter=point.n_iter,
-    )
+    search = _Search(templates, candidates, delta=1.0)
+    point = search.begin(None)
+    values = [search.penalised(point.w, penalty=0.0)]
+    return search.finish(point, 0.0, values, np.ones(search.candidates.n_edges), point.n_iter)
 
 
 def learn_templates(

@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 
 from heatgraph.datasets.fetch import PathLike, PublicFile, find_file
-from heatgraph.datasets.geography import PlacedSignals, check_choice, prepared_form, read_table
+from heatgraph.datasets.geography import PlacedSignals, prepared_form, read_table
 
 # NOAA's server answers programs with an empty page at times; a browser gets the file.
 MEASURED = PublicFile(
@@ -32,41 +32,30 @@ ACKNOWLEDGEMENT = (
 )
 
 
-def load_etex(
-    data_home: PathLike | None = None, *, missing: str = "nan", source: str = "auto"
-) -> PlacedSignals:
+def load_etex(data_home: PathLike | None = None) -> PlacedSignals:
     """Load the concentrations of a tracer over Europe, 30 means of three hours each.
 
     Parameters
     ----------
     data_home : str or path-like, optional
         A folder of data to read, without which (and without the environment variable
-        ``HEATGRAPH_DATA``) the original is downloaded and kept.
-    missing : {"nan", "zero"}
-        What stands where nothing was measured: NaN, or 0 as in the literature.
-    source : {"auto", "prepared", "original"}
-        The prepared table of 168 stations with their names (``etex/etex1_pmch_ng_m3.csv`` and
-        ``etex/etex1_stations.csv``), or the file of DATEM (``etex/meas-t1.txt``), which has the
-        159 stations that measured.  "auto" is the first that is there, "original" if no folder is
-        named.
+        ``HEATGRAPH_DATA``) the original is downloaded and kept.  It has the prepared table of 168
+        stations with their names (``etex/etex1_pmch_ng_m3.csv`` and ``etex/etex1_stations.csv``),
+        or else the file of DATEM (``etex/meas-t1.txt``), which has the 159 stations that measured.
 
     Returns
     -------
     PlacedSignals
-        Concentrations in ng/m3, by the start of the interval in UTC.
+        Concentrations in ng/m3, by the start of the interval in UTC; NaN where nothing was
+        measured.
 
     Raises
     ------
     OSError
         If the files are not there, or cannot be downloaded.
     """
-    check_choice("missing", missing, ("nan", "zero"))
-    paths = prepared_form(data_home, FORMS, source)
-    data = _original(find_file(MEASURED, data_home)) if paths is None else _prepared(*paths)
-    if missing == "nan":
-        return data
-    provenance = f"{data.provenance}; what was not measured set to 0"
-    return PlacedSignals(data.signals.fillna(0.0), data.places, provenance)
+    paths = prepared_form(data_home, FORMS)
+    return _original(find_file(MEASURED, data_home)) if paths is None else _prepared(*paths)
 
 
 def _prepared(table: Path, stations: Path) -> PlacedSignals:

@@ -229,31 +229,21 @@ class PlacedSignals:
         return [ring for rings in self.outlines.values() for ring in rings]
 
 
-def check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
-    """Refuse a word that is not among the choices."""
-    if value not in choices:
-        raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}")
-
-
 def prepared_form(
-    data_home: PathLike | None, forms: Mapping[str, tuple[str, ...]], source: str
+    data_home: PathLike | None, forms: Mapping[str, tuple[str, ...]]
 ) -> list[Path] | None:
     """The prepared files of a data set, in the folder that the user named; None for the original.
 
-    "auto" is the first form that is there; without a folder the original is downloaded.
+    The first form that is there counts; without a folder the original is downloaded.
     """
-    check_choice("source", source, ("auto", *forms))
     home = named_home(data_home)
     if home is None:
-        if source == "prepared":
-            raise ValueError("source='prepared' needs data_home, the folder with the table")
         return None
-    wanted = forms if source == "auto" else {source: forms[source]}
-    for form, names in wanted.items():
+    for form, names in forms.items():
         paths = [home / name for name in names]
         if all(path.is_file() for path in paths):
             return paths if form == "prepared" else None
-    needed = " or ".join(" and ".join(names) for names in wanted.values())
+    needed = " or ".join(" and ".join(names) for names in forms.values())
     raise FileNotFoundError(
         f"the folder of data {home} lacks {needed}; name another by data_home or {HOME_VARIABLE}, "
         "or none to have the original downloaded"

@@ -54,19 +54,17 @@ FORMS = {
 PROVENANCE = "Météo-France, hourly air temperature, Licence Ouverte"
 
 
-def load_molene(data_home: PathLike | None = None, *, source: str = "auto") -> PlacedSignals:
+def load_molene(data_home: PathLike | None = None) -> PlacedSignals:
     """Load 744 hourly temperatures, in kelvin, at 37 stations in and around Brittany.
 
     Parameters
     ----------
     data_home : str or path-like, optional
         A folder of data to read, without which (and without the environment variable
-        ``HEATGRAPH_DATA``) the original is downloaded and kept.
-    source : {"auto", "prepared", "original"}
-        The prepared table (``molene/molene_temperature_K_hourly_jan2014.csv`` and
-        ``molene/weather_stations.csv``), or Météo-France's archives of the departments
-        (``molene/H_22_2010-2019.csv.gz``, ...), from which the same stations are taken.  "auto" is
-        the first that is there, "original" if no folder is named.
+        ``HEATGRAPH_DATA``) the original is downloaded and kept.  It has the prepared table
+        (``molene/molene_temperature_K_hourly_jan2014.csv`` and ``molene/weather_stations.csv``),
+        or else Météo-France's archives of the departments (``molene/H_22_2010-2019.csv.gz``, ...),
+        from which the same stations are taken.
 
     Returns
     -------
@@ -79,7 +77,7 @@ def load_molene(data_home: PathLike | None = None, *, source: str = "auto") -> P
     OSError
         If the files are not there, or cannot be downloaded.
     """
-    paths = prepared_form(data_home, FORMS, source)
+    paths = prepared_form(data_home, FORMS)
     if paths is not None:
         return _prepared(*paths)
     return _original([find_file(file, data_home) for file in DEPARTMENTS])

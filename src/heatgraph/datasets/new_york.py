@@ -216,20 +216,18 @@ YELLOW_FORMS = {
 }
 
 
-def load_uber(data_home: PathLike | None = None, *, source: str = "auto") -> PlacedSignals:
+def load_uber(data_home: PathLike | None = None) -> PlacedSignals:
     """Load Uber's pickups in 29 zones of New York, every hour of September 2014.
 
     Parameters
     ----------
     data_home : str or path-like, optional
         A folder of data to read, without which (and without the environment variable
-        ``HEATGRAPH_DATA``) the original is downloaded and kept.
-    source : {"auto", "original", "prepared"}
-        The file of FiveThirtyEight (``uber/uber-raw-data-sep14.csv``) counted in the TLC's zones
-        (``uber/taxi_zones.zip``, or the folder that is in it), which needs the extra ``geo``; or a
-        prepared table, which is RECONSTRUCTED from public derivatives of that file and has
-        1,007,879 of its 1,028,136 pickups.  "auto" is the first that is there, "original" if no
-        folder is named.
+        ``HEATGRAPH_DATA``) the original is downloaded and kept: the file of FiveThirtyEight
+        (``uber/uber-raw-data-sep14.csv``) counted in the TLC's zones (``uber/taxi_zones.zip``, or
+        the folder that is in it), which needs the extra ``geo``.  Without that file, the folder
+        has a prepared table, which is RECONSTRUCTED from public derivatives of it and has
+        1,007,879 of its 1,028,136 pickups.
 
     Returns
     -------
@@ -247,21 +245,19 @@ def load_uber(data_home: PathLike | None = None, *, source: str = "auto") -> Pla
         "(uber-tlc-foil-response): 1,007,879 of 1,028,136 pickups, ten outer zones partly "
         f"estimated; {GROUPING}"
     )
-    return _load(data_home, source, UBER, UBER_FORMS, count_pickups, prepared)
+    return _load(data_home, UBER, UBER_FORMS, count_pickups, prepared)
 
 
-def load_yellow_cab(data_home: PathLike | None = None, *, source: str = "auto") -> PlacedSignals:
+def load_yellow_cab(data_home: PathLike | None = None) -> PlacedSignals:
     """Load the pickups of yellow cabs in the zones and hours of :func:`load_uber`.
 
     Parameters
     ----------
     data_home : str or path-like, optional
         A folder of data to read, without which (and without the environment variable
-        ``HEATGRAPH_DATA``) the original is downloaded and kept.
-    source : {"auto", "original", "prepared"}
-        The TLC's trip records (``taxi_yellow/yellow_tripdata_2014-09.parquet``), which need the
-        extras ``geo`` and ``parquet``, or a prepared table.  "auto" is the first that is there,
-        "original" if no folder is named.
+        ``HEATGRAPH_DATA``) the original is downloaded and kept: the TLC's trip records
+        (``taxi_yellow/yellow_tripdata_2014-09.parquet``), which need the extras ``geo`` and
+        ``parquet``.  Without that file, the folder has a prepared table.
 
     Returns
     -------
@@ -277,18 +273,17 @@ def load_yellow_cab(data_home: PathLike | None = None, *, source: str = "auto") 
         "TLC trip records through vipassana/UberTaxi, 13,098,204 pickups of yellow cabs; "
         f"{GROUPING}"
     )
-    return _load(data_home, source, YELLOW, YELLOW_FORMS, count_trips, prepared)
+    return _load(data_home, YELLOW, YELLOW_FORMS, count_trips, prepared)
 
 
 def _load(
     data_home: PathLike | None,
-    source: str,
     file: PublicFile,
     forms: dict[str, tuple[str, ...]],
     count: Callable[[Path, Zones], pd.DataFrame],
     provenance: str,
 ) -> PlacedSignals:
-    prepared = prepared_form(data_home, forms, source)
+    prepared = prepared_form(data_home, forms)
     if prepared is None:
         zones = find_zones(data_home)
         path = find_file(file, data_home)

@@ -5,7 +5,6 @@ Weights are as the family defines them; scaling is left to the caller.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 
@@ -15,7 +14,7 @@ from scipy.sparse.csgraph import minimum_spanning_tree
 from scipy.spatial import Delaunay, KDTree
 
 from heatgraph.arrays import Array, Ints
-from heatgraph.datasets.geography import check_choice
+from heatgraph.estimators.validation import check_choice, check_number
 from heatgraph.graph import Graph
 
 
@@ -29,12 +28,12 @@ def rbf(
 ) -> Graph:
     """Gaussian weights between points of the unit square, cut by weight or by distance."""
     check_choice("threshold", threshold, ("weight", "distance"))
-    check_real("sigma", sigma, 0.0, np.inf, open_low=True)
+    check_number("sigma", sigma, strict=True)
     if threshold == "weight":
-        check_real("kappa", kappa, 0.0, 1.0, open_low=True)
+        check_within("kappa", kappa, 0.0, 1.0, strict=True)
         radius = sigma * np.sqrt(-2.0 * np.log(kappa))
     else:
-        check_real("kappa", kappa, 0.0, np.inf, open_low=True)
+        check_number("kappa", kappa, strict=True)
         radius = kappa
 
     def draw() -> Graph:
@@ -52,7 +51,7 @@ def erdos_renyi(
     n_nodes: int, rng: np.random.Generator, *, p: float = 0.2, weights: str = "unit"
 ) -> Graph:
     """Each pair independently with probability ``p``."""
-    check_real("p", p, 0.0, 1.0, open_low=True)
+    check_within("p", p, 0.0, 1.0, strict=True)
     check_choice("weights", weights, ("unit", "uniform"))
 
     def draw() -> Graph:
@@ -71,7 +70,7 @@ def barabasi_albert(
 
     It starts from a star of ``m + 1`` nodes and so has ``m (n_nodes - m)`` edges, always connected.
     """
-    check_count("m", m, at_least=1, at_most=n_nodes - 1)
+    check_within("m", m, 1, n_nodes - 1, integer=True)
     check_choice("weights", weights, ("unit", "uniform"))
     edges = [(0, leaf) for leaf in range(1, m + 1)]
     # Every node as often as its degree: a uniform draw from it is a draw by degree.
@@ -96,7 +95,7 @@ def geometric(
     weights: str = "gaussian",
 ) -> Graph:
     """Points of the unit square within a radius of each other, plus the links that connect them."""
-    check_real("mean_degree", mean_degree, 1.0, np.inf)
+    check_number("mean_degree", mean_degree, minimum=1.0)
     check_choice("weights", weights, ("gaussian", "unit"))
     points = rng.random((n_nodes, 2))
     # A disc of this radius holds mean_degree of the other points, but for those near the border.
@@ -128,7 +127,7 @@ def grid(n_nodes: int, rng: np.random.Generator, *, weights: str = "unit") -> Gr
 
 def ring(n_nodes: int, rng: np.random.Generator, *, weights: str = "unit") -> Graph:
     """A circle of nodes."""
-    check_count("n_nodes", n_nodes, at_least=3)
+    check_number("n_nodes", n_nodes, minimum=3, integer=True)
     check_choice("weights", weights, ("unit", "uniform"))
     node = np.arange(n_nodes)
     angle = 2.0 * np.pi * node / n_nodes
@@ -150,9 +149,9 @@ def community(
     weights: str = "unit",
 ) -> Graph:
     """A stochastic block model of equal blocks of consecutive nodes."""
-    check_count("n_communities", n_communities, at_least=1, at_most=n_nodes)
-    check_real("p_in", p_in, 0.0, 1.0)
-    check_real("p_out", p_out, 0.0, 1.0)
+    check_within("n_communities", n_communities, 1, n_nodes, integer=True)
+    check_within("p_in", p_in, 0.0, 1.0)
+    check_within("p_out", p_out, 0.0, 1.0)
     check_choice("weights", weights, ("unit", "uniform"))
     block = np.arange(n_nodes) * n_communities // n_nodes
     starts = np.searchsorted(block, np.arange(n_communities + 1))
@@ -248,27 +247,16 @@ def _uniforms(rng: np.random.Generator) -> Iterator[float]:
         yield from rng.random(4096).tolist()
 
 
-def check_count(parameter: str, value: int, *, at_least: int, at_most: int | None = None) -> None:
-    """Raise unless ``value`` is an integer in the range."""
-    allowed = f"of at least {at_least}" if at_most is None else f"from {at_least} to {at_most}"
-    message = f"{parameter} must be an integer {allowed}, got {value!r}"
-    try:
-        number = operator.index(value)
-    except TypeError:
-        raise ValueError(message) from None
-    if number < at_least or (at_most is not None and number > at_most):
-        raise ValueError(message)
-
-
-def check_real(
-    parameter: str, value: float, low: float, high: float, *, open_low: bool = False
+def check_within(
+    parameter: str,
+    value: float,
+    low: float,
+    high: float,
+    *,
+    integer: bool = False,
+    strict: bool = False,
 ) -> None:
-    """Raise unless ``value`` is a finite number from ``low`` (excluded if open) to ``high``."""
-    bracket = "(" if open_low else "["
-    message = f"{parameter} must be a number in {bracket}{low:g}, {high:g}], got {value!r}"
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        raise ValueError(message) from None
-    if not np.isfinite(number) or not low <= number <= high or (open_low and number == low):
-        raise ValueError(message)
+    """Raise unless ``value`` is a number from ``low``, excluded if strict, to ``high``."""
+    check_number(parameter, value, minimum=low, integer=integer, strict=strict)
+    if value > high:
+        raise ValueError(f"{parameter} must be at most {high:g}, got {value!r}.")

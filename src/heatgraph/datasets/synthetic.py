@@ -12,6 +12,7 @@ from scipy.sparse.linalg import expm_multiply
 
 from heatgraph.arrays import Array
 from heatgraph.datasets import random_graphs
+from heatgraph.estimators.validation import check_choice, check_number, check_scales
 from heatgraph.graph import Graph
 
 KINDS: dict[str, Callable[..., Graph]] = {
@@ -98,9 +99,8 @@ def make_graph(
     >>> make_graph("rbf", 20, random_state=0, kappa=0.9).coordinates.shape
     (20, 2)
     """
-    if kind not in KINDS:
-        raise ValueError(f"kind must be one of {', '.join(map(repr, KINDS))}, got {kind!r}")
-    random_graphs.check_count("n_nodes", n_nodes, at_least=2)
+    check_choice("kind", kind, tuple(KINDS))
+    check_number("n_nodes", n_nodes, minimum=2, integer=True)
     family = KINDS[kind]
     known = [
         p.name for p in inspect.signature(family).parameters.values() if p.kind == p.KEYWORD_ONLY
@@ -158,13 +158,11 @@ def make_heat_signals(
     >>> X.shape, H.shape, int((H != 0).sum(axis=(1, 2)).max())
     ((100, 20), (100, 2, 20), 3)
     """
-    tau = np.asarray(scales, dtype=np.float64)
-    if tau.ndim != 1 or not tau.size or not (np.isfinite(tau) & (tau >= 0)).all():
-        raise ValueError(f"scales must be a list of diffusion times of at least 0, got {scales!r}")
+    tau = check_scales(scales)
     n_atoms = tau.size * graph.n_nodes
-    random_graphs.check_count("n_signals", n_signals, at_least=1)
-    random_graphs.check_count("n_sources", n_sources, at_least=1, at_most=n_atoms)
-    random_graphs.check_real("noise_std", noise_std, 0.0, np.inf)
+    check_number("n_signals", n_signals, minimum=1, integer=True)
+    random_graphs.check_within("n_sources", n_sources, 1, n_atoms, integer=True)
+    check_number("noise_std", noise_std)
 
     rng = _generator(random_state)
     H = np.zeros((n_signals, tau.size, graph.n_nodes))
