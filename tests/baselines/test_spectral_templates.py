@@ -10,7 +10,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from heatgraph import Graph, SpectralTemplates
+from heatgraph import SpectralTemplates
 from heatgraph.datasets import make_graph, make_heat_signals
 from heatgraph.metrics import edge_scores
 
@@ -87,23 +87,6 @@ def test_known_eigenvectors_find_the_graph(form, kind):
     assert edge_scores(graph, learned).f_measure > 0.95
 
 
-def test_the_edge_between_twins_has_the_eigenvectors_too():
-    """Nodes 0 and 1 have the same neighbours, so that exact eigenvectors do not tell."""
-    graph = Graph([(0, 2), (1, 2), (2, 3), (3, 4)], np.ones(4)).normalized()
-    V = np.linalg.eigh(graph.laplacian().toarray())[1]
-    alone = Graph([(0, 1)], [1.0], 5).normalized().laplacian().toarray()
-    A = V.T @ alone @ V
-    assert A - np.diag(np.diag(A)) == pytest.approx(np.zeros((5, 5)), abs=1e-12)
-    model = SpectralTemplates(eigenvectors=V, init=Graph([(0, 1)], [1.0], 5)).fit(np.eye(5) + V)
-    assert model.graph_.edges.tolist() == [[0, 1]]
-
-
-def test_init_names_the_start(truth, signals):
-    V = np.linalg.eigh(truth.laplacian().toarray())[1]
-    model = SpectralTemplates(eigenvectors=V, init=truth).fit(signals)
-    assert edge_scores(truth, model.graph_).f_measure == 1.0
-
-
 def test_names_and_tools(signals):
     frame = pd.DataFrame(signals, columns=[f"node{k}" for k in range(15)])
     pipeline = make_pipeline(FunctionTransformer(), SpectralTemplates(candidates=8))
@@ -147,8 +130,6 @@ X5 = np.diag([1.0, 2.0, 3.0, 4.0]) + 0.1
         (X5, {"n_edges": 7}, "n_edges must be at most the 6 pairs"),
         (X5, {"n_reweights": 0}, "n_reweights must be an integer >= 1"),
         (X5, {"delta": 0.0}, "delta must be a finite number > 0"),
-        (X5, {"init": "random"}, "init must be a Graph on the 4 nodes"),
-        (X5, {"init": make_graph("ring", 5, 0)}, "init must be a Graph on the 4 nodes"),
     ],
 )
 def test_bad_input_is_named(X, parameters, message):

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from heatgraph.arrays import Array
 from heatgraph.baselines.base import FitInput, GraphMethod, check_limits, number_or_auto
 from heatgraph.baselines.learned import Learned
-from heatgraph.baselines.log_degree_solver import log_degree_step, parameters_for_degree
+from heatgraph.baselines.log_degree_solver import log_degree_step
 from heatgraph.baselines.smooth_solver import learn_smooth
 from heatgraph.estimators.fitted_graph import CUT, tell
 from heatgraph.estimators.hidden import PrecisionMixin
@@ -73,12 +73,9 @@ class SmoothGraph(PrecisionMixin, OneToOneFeatureMixin, TransformerMixin, GraphM
         no unit.  The graph depends little on it while it is below 0.1; denser ones follow above.
     beta : float or "auto"
         Weight of the spread of the weights, in the squared units of ``X``: the larger, the more
-        edges.  "auto" takes what ``n_edges`` or ``degree`` asks for; without them, of 15 values
-        from 0.003 to 10 times the mean squared distance between two nodes, the smallest that
-        predicts hidden entries of held out signals within a standard error of the best.
-    degree : float, optional
-        With ``beta="auto"``: the wanted mean number of neighbours.  About met with "log", by the
-        rule of Kalofolias and Perraudin (2019); met as near as the model can with "trace".
+        edges.  "auto" takes what ``n_edges`` asks for; without it, of 15 values from 0.003 to 10
+        times the mean squared distance between two nodes, the smallest that predicts hidden
+        entries of held out signals within a standard error of the best.
     n_edges : int, optional
         Keep this many edges in ``graph_``.  With ``beta="auto"`` the spread is the smallest that
         gives as many.
@@ -129,7 +126,6 @@ class SmoothGraph(PrecisionMixin, OneToOneFeatureMixin, TransformerMixin, GraphM
         degrees: str = "trace",
         alpha: float = 0.03,
         beta: float | str = "auto",
-        degree: float | None = None,
         n_edges: int | None = None,
         candidates: Any = None,
         max_iter: int = 1000,
@@ -139,7 +135,6 @@ class SmoothGraph(PrecisionMixin, OneToOneFeatureMixin, TransformerMixin, GraphM
         self.degrees = degrees
         self.alpha = alpha
         self.beta = beta
-        self.degree = degree
         self.n_edges = n_edges
         self.candidates = candidates
         self.max_iter = max_iter
@@ -149,18 +144,14 @@ class SmoothGraph(PrecisionMixin, OneToOneFeatureMixin, TransformerMixin, GraphM
     def _learn(self, given: FitInput, monitor: Monitor | None) -> Learned:
         X, unit = given.scaled()
         search = _Search(self, np.ascontiguousarray(X.T), given.candidates, monitor)
-        beta, fitted = search.run(self._given_beta(unit), given.n_edges, self.degree)
+        beta, fitted = search.run(self._given_beta(unit), given.n_edges)
         self.node_means_ = given.means
         self.beta_ = per_square(beta, unit)
         return replace(fitted, objective=per_square(fitted.objective, unit))
 
     def _given_beta(self, unit: float) -> float | None:
         beta = number_or_auto("beta", self.beta)
-        if beta is None:
-            return None
-        if self.degree is not None:
-            raise ValueError('degree chooses beta, so beta must be "auto" with it; give one.')
-        return float(over_square(beta, unit))
+        return None if beta is None else float(over_square(beta, unit))
 
     def transform(self, X: Any) -> Array:
         """The signals without their noise, ``(I + alpha L)^-1 x`` each.
@@ -246,18 +237,10 @@ class _Search:
             )
         self.done, self.planned = 0, 1
 
-    def run(
-        self, beta: float | None, n_edges: int | None, degree: float | None
-    ) -> tuple[float, Learned]:
+    def run(self, beta: float | None, n_edges: int | None) -> tuple[float, Learned]:
         """The spread, in units of ``X``, and the fit at it."""
-        if degree is not None:
-            degree = check_number("degree", degree, strict=True)
-        if beta is None and degree is not None and self.log:
-            beta = parameters_for_degree(self.z, degree, self.candidates)[0]
         if beta is not None:
             return beta, self.fit(self.X, beta)
-        if n_edges is None and degree is not None:
-            n_edges = min(round(0.5 * degree * len(self.X)), self.candidates.n_edges)
         if n_edges is not None:
             self.planned = 2 + int(np.log2(np.log(HIGHEST / LOWEST) / RESOLUTION))
             return fit_for_edges(

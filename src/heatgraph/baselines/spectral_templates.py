@@ -19,7 +19,7 @@ from heatgraph.baselines.templates_solver import (
 )
 from heatgraph.estimators.fitted_graph import CUT, tell
 from heatgraph.estimators.validation import check_choice, check_number
-from heatgraph.graph import CandidateEdges, Graph
+from heatgraph.graph import CandidateEdges
 from heatgraph.selection.masked_prediction import RESOLUTION, fit_for_edges
 from heatgraph.solvers.result import Monitor
 
@@ -75,8 +75,6 @@ class SpectralTemplates(GraphMethod):
         Convex programs solved.
     delta : float
         Weights well below it count as none.
-    init : Graph, optional
-        Where the first reweighting is taken, in place of the graph nearest to the templates.
     verbose : int
         1 shows a progress bar.
 
@@ -121,7 +119,6 @@ class SpectralTemplates(GraphMethod):
         candidates: Any = None,
         n_reweights: int = 3,
         delta: float = 1e-3,
-        init: Any = None,
         verbose: int = 0,
     ) -> None:
         self.form = form
@@ -132,7 +129,6 @@ class SpectralTemplates(GraphMethod):
         self.candidates = candidates
         self.n_reweights = n_reweights
         self.delta = delta
-        self.init = init
         self.verbose = verbose
 
     def _learn(self, given: FitInput, monitor: Monitor | None) -> TemplatesSolution:
@@ -141,7 +137,7 @@ class SpectralTemplates(GraphMethod):
         candidates, among = _restricted(given.candidates, varying)
         signals = signals[varying]
         templates = self._templates(signals)
-        search = _Search(self, templates, signals, candidates, varying, monitor)
+        search = _Search(self, templates, signals, candidates, monitor)
         n_edges = given.n_edges
         solution = search.run(None if n_edges is None else min(n_edges, candidates.n_edges))
         self.eigenvectors_ = _embedded(templates.V, varying)
@@ -201,7 +197,6 @@ class _Search:
         templates: Templates,
         signals: Array,
         candidates: CandidateEdges,
-        varying: Mask,
         monitor: Monitor | None,
     ) -> None:
         self.templates, self.candidates, self.monitor = templates, candidates, monitor
@@ -215,13 +210,12 @@ class _Search:
                 check_number("n_reweights", model.n_reweights, minimum=1, integer=True)
             ),
             "delta": check_number("delta", model.delta, strict=True),
-            "start": self._start(model.init, signals, varying),
+            "start": self._start(signals),
         }
         self.done, self.planned = 0, 1
 
-    def _start(self, init: Any, signals: Array, varying: Mask) -> Array | None:
-        if init is not None:
-            return _weights_of(init, self.candidates, varying)
+    def _start(self, signals: Array) -> Array | None:
+        """The smoothest of the graphs that have known eigenvectors."""
         z = self.candidates.squared_distances(signals)
         if not self.known or not z.any():
             return None
@@ -279,13 +273,3 @@ def _embedded(V: Array, varying: Mask) -> Array:
     whole[np.ix_(varying, np.arange(k))] = V
     whole[np.flatnonzero(~varying), np.arange(k, n)] = 1.0
     return whole
-
-
-def _weights_of(init: Any, candidates: CandidateEdges, varying: Mask) -> Array:
-    if not isinstance(init, Graph) or init.n_nodes != varying.size:
-        raise ValueError(f"init must be a Graph on the {varying.size} nodes of X.")
-    W = init.adjacency()[varying][:, varying]
-    w: Array = np.asarray(W[candidates.i, candidates.j], dtype=np.float64).ravel()
-    if not w.any():
-        raise ValueError("init: no edge of the graph is among the candidates.")
-    return w

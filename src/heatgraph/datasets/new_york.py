@@ -64,11 +64,6 @@ class Zones:
         """The zone that each place (n, 2) of longitude and latitude is in; NaN for none."""
         import geopandas
 
-        if self.shapes is None:
-            raise ValueError(
-                "these zones have outlines only: read them from the shapefile to "
-                "locate places in them"
-            )
         points = geopandas.GeoDataFrame(
             geometry=geopandas.points_from_xy(*places.T, crs=SPHERE)
         ).to_crs(PLANE)
