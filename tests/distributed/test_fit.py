@@ -69,7 +69,6 @@ def test_the_answer_is_that_of_signals_in_memory(here, there):
 @pytest.mark.parametrize(
     "settings",
     [
-        pytest.param({"n_bootstrap": 2}, marks=pytest.mark.slow),
         {"candidates": 2, "n_scales": 2, "scales": (1.0, 9.0), "tol": 0.1},
         {"atoms": "raw", "scales": (2.0,), "learn_scales": False},
         {"penalty": "l1"},
@@ -82,8 +81,6 @@ def test_with_missing_entries_and_every_kind_of_fit(client, signals, rng, settin
     there = LearnHeat(**settings).fit(da.from_array(X, chunks=(13, 6)))
     # Fits that stop this early (tol = 1e-2) enlarge rounding; that of sums alone is 1e-12.
     assert_same(there, here, atol=1e-5)
-    if here.graph_.confidence is not None:
-        assert np.array_equal(there.graph_.confidence, here.graph_.confidence)
 
 
 @pytest.mark.slow
@@ -259,10 +256,11 @@ class TestRefuses:
         with pytest.raises(ValueError, match=message):
             LearnHeat(**GIVEN).fit(da.from_array(X, chunks=7))
 
-    def test_what_needs_the_signals_in_memory(self, client, signals):
+    @pytest.mark.parametrize("more", [{"atoms": "raw", "solver": "paper"}, {"n_bootstrap": 2}])
+    def test_what_needs_the_signals_in_memory(self, client, signals, more):
         X = da.from_array(signals, chunks=(20, 6))
         with pytest.raises(ValueError, match="needs the signals in memory"):
-            LearnHeat(**GIVEN, atoms="raw", solver="paper").fit(X)
+            LearnHeat(**GIVEN, **more).fit(X)
 
     def test_without_dask_it_says_so(self, signals, monkeypatch):
         X = da.from_array(signals, chunks=(20, 6))

@@ -1,4 +1,4 @@
-"""Signals in parts, without a cluster: sums, codes that are found again, draws, the choice."""
+"""Signals in parts, without a cluster: sums, codes that are found again."""
 
 from __future__ import annotations
 
@@ -62,34 +62,27 @@ def streamed(signals, sizes=(3, 0, 14, 1, 6), unit=4.0, first=1):
 
 
 @pytest.mark.parametrize("kind_of_source", ["held", "streamed"])
-@pytest.mark.parametrize("kind", ["all", "some", "several times"])
-def test_sums_are_those_of_the_signals_in_memory(signals, kind, kind_of_source):
-    counts = {
-        "all": None,
-        "some": np.arange(M) % 3 > 0,
-        "several times": np.random.default_rng(2).integers(0, 4, M).astype(np.uint8),
-    }[kind]
-    whole = signals if counts is None else signals.take(np.repeat(np.arange(M), counts))
+def test_sums_are_those_of_the_signals_in_memory(signals, kind_of_source):
     one, two = recipe(1), recipe(2, seed=1)
-    local = LocalEngine(one.objective, whole)
+    local = LocalEngine(one.objective, signals)
     codes, moments = local.code(one.D, local.zero_codes(2 * N), None)
     source = signals if kind_of_source == "held" else streamed(signals)
-    given = source, counts, KEY
+    given = source, KEY
     assert_close(worker_tasks.code_part(*given, [one], None, [1]).value, moments)
     slopes, above = one.objective.tangent(one.D, codes)
     assert worker_tasks.above_part(*given, [one], [1]).value == pytest.approx(above, rel=1e-12)
     _, following = local.code(two.D, codes, slopes)
     assert_close(worker_tasks.code_part(*given, [two, one], 1, [1, 2]).value, following)
-    expected = one.objective.moments(one.D, whole, codes, slopes)
+    expected = one.objective.moments(one.D, signals, codes, slopes)
     assert_close(worker_tasks.moments_of_part(*given, [one], [1, 2]).value, expected)
-    gram = whole.X @ whole.X.T
+    gram = signals.X @ signals.X.T
     np.testing.assert_allclose(worker_tasks.gram_of_part(*given).value, gram, atol=1e-12)
 
 
 @pytest.mark.parametrize("kind_of_source", ["held", "streamed"])
 def test_codes_that_are_lost_are_found_again(signals, kind_of_source):
     one, two = recipe(1), recipe(2, seed=1)
-    given = signals if kind_of_source == "held" else streamed(signals), None, KEY
+    given = signals if kind_of_source == "held" else streamed(signals), KEY
     worker_tasks.code_part(*given, [one], None, [1])
     expected = worker_tasks.code_part(*given, [two, one], 1, [1, 2]).value
     codes.forget("test")
@@ -104,7 +97,7 @@ def test_chunks_that_lost_signals_are_an_error(signals):
     stream = streamed(signals)
     short = replace(stream, chunks=stream.chunks[:-1])
     with pytest.raises(ValueError, match="6 signals less"):
-        worker_tasks.code_part(short, None, KEY, [recipe(1)], None, [1])
+        worker_tasks.code_part(short, KEY, [recipe(1)], None, [1])
     assert codes.kept() == {}
 
 
@@ -113,7 +106,7 @@ def test_only_codes_that_may_be_asked_for_are_kept(signals, kind_of_source, tmp_
     monkeypatch.setattr(codes, "local_folder", lambda: str(tmp_path))
     source = signals if kind_of_source == "held" else streamed(signals)
     for number, live in [(1, []), (2, [1]), (3, [2])]:
-        worker_tasks.code_part(source, None, KEY, [recipe(number)], None, live)
+        worker_tasks.code_part(source, KEY, [recipe(number)], None, live)
     assert codes.kept() == {("test", 0): [2, 3]}
     n_files = len(list(tmp_path.rglob("*.codes")))
     assert n_files == (2 if kind_of_source == "streamed" else 0)
@@ -124,20 +117,12 @@ def test_only_codes_that_may_be_asked_for_are_kept(signals, kind_of_source, tmp_
 
 def test_files_that_someone_removed_are_codes_that_are_lost(signals, tmp_path, monkeypatch):
     monkeypatch.setattr(codes, "local_folder", lambda: str(tmp_path))
-    given, one, two = (streamed(signals), None, KEY), recipe(1), recipe(2, seed=1)
+    given, one, two = (streamed(signals), KEY), recipe(1), recipe(2, seed=1)
     worker_tasks.code_part(*given, [one], None, [1])
     expected = worker_tasks.code_part(*given, [two, one], 1, [1, 2]).value
     for file in tmp_path.rglob("*.codes"):
         file.unlink()
     assert_close(worker_tasks.code_part(*given, [two, one], 1, [1, 2]).value, expected)
-
-
-def test_a_part_in_which_nothing_counts(signals):
-    none = np.zeros(M, dtype=bool)
-    moments = worker_tasks.code_part(signals, none, KEY, [recipe(1)], None, [1]).value
-    assert moments.fit == 0.0
-    assert not moments.P.any()
-    assert worker_tasks.above_part(signals, none, KEY, [recipe(1)], [1]).value == 0.0
 
 
 def test_facts_do_not_depend_on_the_chunks(rng):
@@ -173,18 +158,17 @@ def test_the_sums_of_the_parts_add_up_to_those_of_the_whole(signals):
     pieces = [signals.take(slice(a, b)) for a, b in [(0, 5), (5, 16), (16, M)]]
     for recipes, start, expected in (([one], None, first), ([two, one], 1, second)):
         sums = [
-            worker_tasks.code_part(piece, None, ("test", k), recipes, start, [1, 2])
+            worker_tasks.code_part(piece, ("test", k), recipes, start, [1, 2])
             for k, piece in enumerate(pieces)
         ]
         assert_close(worker_tasks.add_sums(sums).value, expected)
     parts = [
-        worker_tasks.above_part(piece, None, ("test", k), [one], [1, 2])
-        for k, piece in enumerate(pieces)
+        worker_tasks.above_part(piece, ("test", k), [one], [1, 2]) for k, piece in enumerate(pieces)
     ]
     assert worker_tasks.add_sums(parts).value == pytest.approx(above, rel=1e-12)
 
 
 def test_codes_of_fewer_signals_are_an_error(signals):
-    worker_tasks.code_part(signals.take(slice(0, 8)), None, KEY, [recipe(1)], None, [1])
+    worker_tasks.code_part(signals.take(slice(0, 8)), KEY, [recipe(1)], None, [1])
     with pytest.raises(ValueError, match="shorter"):
-        worker_tasks.code_part(signals, None, KEY, [recipe(2), recipe(1)], 1, [1])
+        worker_tasks.code_part(signals, KEY, [recipe(2), recipe(1)], 1, [1])

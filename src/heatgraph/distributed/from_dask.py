@@ -209,7 +209,6 @@ def signals_of(X: Any, given: Any, summary: SignalSummary, unit: float, client: 
         total_energy=summary.energy_over(unit),
         n_observed=summary.n_observed,
         homes=[addresses[k] if addresses else "" for k in range(n_parts)],
-        n_signals=M,
         masked=summary.masked,
     )
     limits = [worker["memory_limit"] for worker in workers.values()]

@@ -63,9 +63,8 @@ class Step:
 class DaskSignals:
     """Signals in parts, each a future on a cluster.
 
-    ``homes`` are the workers that have worked on each part last.  ``counts`` says how often each
-    signal of a part counts, where that is not once.  ``known`` are the workers whose version of
-    the package is that of the client.
+    ``homes`` are the workers that have worked on each part last.  ``known`` are the workers whose
+    version of the package is that of the client.
     """
 
     client: Any
@@ -75,26 +74,14 @@ class DaskSignals:
     total_energy: float
     n_observed: Ints
     homes: list[str]
-    counts: Sequence[Any] | None = None
-    n_signals: int = 0
     store: str = field(default_factory=lambda: secrets.token_hex(8))
     masked: bool = False
     alive: WeakSet[Step] = field(default_factory=WeakSet)
     known: set[str] = field(default_factory=set)
 
-    def take(self, which: NDArray[Any]) -> DaskSignals:
-        """Some of the signals: by a mask, or by their numbers, as often as they are named."""
-        M = sum(self.sizes)
-        counts = which if which.dtype == bool else np.bincount(which, minlength=M)
-        small = counts.astype(np.min_scalar_type(int(counts.max(initial=0))))
-        pieces = np.split(small, np.cumsum(self.sizes)[:-1])
-        return replace(
-            self,
-            counts=[self.send(piece) for piece in pieces],
-            n_signals=int(counts.sum()),
-            store=secrets.token_hex(8),
-            alive=WeakSet(),
-        )
+    @property
+    def n_signals(self) -> int:
+        return sum(self.sizes)
 
     @cached_property
     def gram(self) -> Array:
@@ -126,10 +113,8 @@ class DaskSignals:
 
     def sum_of(self, function: Any, *arguments: Any) -> Any:
         """The sum over the parts of what ``function`` returns for each."""
-        counts = [None] * len(self.parts) if self.counts is None else self.counts
         tasks = [
-            self._task(function, k, counts[k], (self.store, k), *arguments)
-            for k in range(len(self.parts))
+            self._task(function, k, (self.store, k), *arguments) for k in range(len(self.parts))
         ]
         while len(tasks) > FAN_IN:
             groups = [tasks[k : k + FAN_IN] for k in range(0, len(tasks), FAN_IN)]

@@ -11,12 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from itertools import repeat
 from operator import add
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from heatgraph.arrays import Array, Ints
@@ -26,8 +24,6 @@ from heatgraph.distributed.parquet import ParquetRows
 from heatgraph.models.heat import Dictionary, HeatObjective, Moments, Signals
 from heatgraph.solvers import engine
 from heatgraph.solvers.engine import LocalEngine, code_signals
-
-Counts = NDArray[np.unsignedinteger[Any]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,27 +76,19 @@ def make_part(rows: Any, unit: float, masked: bool) -> Signals:
     return signals
 
 
-def batches(source: Source, counts: Counts | None = None) -> Iterator[Signals]:
-    """The signals whose count is not zero, one batch at a time."""
-    chosen = None if counts is None else np.flatnonzero(counts)
+def batches(source: Source) -> Iterator[Signals]:
+    """The signals, one batch at a time."""
     if isinstance(source, Stream):
-        yield from _read_batches(source, chosen)
+        yield from _read_batches(source)
         return
-    M = source.X.shape[1] if chosen is None else chosen.size
-    for k in range(0, M, engine.BATCH):
-        some = slice(k, k + engine.BATCH)
-        yield source.take(some if chosen is None else chosen[some])
+    for k in range(0, source.X.shape[1], engine.BATCH):
+        yield source.take(slice(k, k + engine.BATCH))
 
 
-def _read_batches(stream: Stream, chosen: Ints | None) -> Iterator[Signals]:
+def _read_batches(stream: Stream) -> Iterator[Signals]:
     size = engine.BATCH
     waiting = np.empty((0, 0))  # rows read that do not fill a batch yet
-    n_read = 0
     for rows in stream.rows():
-        n_before, n_read = n_read, n_read + len(rows)
-        if chosen is not None:
-            here = slice(*np.searchsorted(chosen, (n_before, n_read)))
-            rows = rows[chosen[here] - n_before]
         if len(waiting):
             rows = np.concatenate([waiting, rows])
         whole = len(rows) - len(rows) % size
@@ -152,10 +140,9 @@ def same(value: Any) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class _Part:
-    """A part of a fit: its signals, and how often each counts (None: once)."""
+    """A part of a fit."""
 
     source: Source
-    counts: Counts | None
     key: Key
 
     @property
@@ -164,41 +151,16 @@ class _Part:
 
     @property
     def n_batches(self) -> int:
-        """The number of batches of signals that count at all."""
-        if self.counts is not None:
-            n = int(np.count_nonzero(self.counts))
-        elif isinstance(self.source, Stream):
-            n = self.source.n_signals
-        else:
-            n = self.source.X.shape[1]
-        return -(-n // engine.BATCH)
+        return -(-self.source.n_signals // engine.BATCH)
 
     def batches(self) -> Iterator[Signals]:
-        return batches(self.source, self.counts)
-
-    def times(self) -> Iterator[Counts | None]:
-        """How often each signal of each batch counts."""
-        if self.counts is None:
-            yield from repeat(None, self.n_batches)
-            return
-        often = self.counts[np.flatnonzero(self.counts)]
-        for k in range(0, often.size, engine.BATCH):
-            yield often[k : k + engine.BATCH]
+        return batches(self.source)
 
     def sum_up(self, values: Iterable[Any], zero: Any) -> PartSum:
         total = zero
         for value in values:
             total = total + value
         return PartSum(total, {self.key[1]: codes.worker_address()})
-
-
-def _repeated(signals: Signals, times: Counts | None) -> Signals:
-    """Every signal of a batch as often as it counts."""
-    return signals if times is None else signals.take(np.repeat(np.arange(times.size), times))
-
-
-def _repeated_rows(rows: Array, times: Counts | None) -> Array:
-    return rows if times is None else np.repeat(rows, times, axis=0)
 
 
 def _zero(D: Dictionary) -> Moments:
@@ -217,10 +179,8 @@ def _code(
     with part.store.adding(recipe.number, live) as store:
 
         def moments() -> Iterator[Moments]:
-            for signals, times, first, at in zip(
-                part.batches(), part.times(), warm, tangent, strict=True
-            ):
-                h, sums = _code_batch(signals, recipes, first, at, times)
+            for signals, first, at in zip(part.batches(), warm, tangent, strict=True):
+                h, sums = _code_batch(signals, recipes, first, at)
                 store.append(csr_array(h))
                 yield sums
 
@@ -232,7 +192,6 @@ def _code_batch(
     recipes: Sequence[Recipe],
     warm: csr_array | None,
     tangent: csr_array | None,
-    times: Counts | None,
 ) -> tuple[Array, Moments]:
     D, objective = recipes[0].D, recipes[0].objective
     if tangent is not None and recipes[0].settle:
@@ -244,12 +203,7 @@ def _code_batch(
         slopes = recipes[1].objective.tangent(recipes[1].D, tangent.toarray())[0]
     local = LocalEngine(objective, signals)
     first = local.zero_codes(D.n_atoms) if warm is None else warm.toarray()
-    h, moments = local.code(D, first, slopes)
-    if times is not None:
-        more = None if slopes is None else _repeated_rows(slopes, times)
-        repeated = _repeated(signals, times)
-        moments = objective.moments(D, repeated, _repeated_rows(h, times), more)
-    return h, moments
+    return local.code(D, first, slopes)
 
 
 def _codes_of(part: _Part, recipes: Sequence[Recipe], live: Sequence[int]) -> Iterable[csr_array]:
@@ -265,7 +219,6 @@ def _codes_of(part: _Part, recipes: Sequence[Recipe], live: Sequence[int]) -> It
 
 def code_part(
     source: Source,
-    counts: Counts | None,
     key: Key,
     recipes: Sequence[Recipe],
     start: int | None,
@@ -276,52 +229,34 @@ def code_part(
     ``recipes`` are the step's own and, where its penalty is a tangent, those that lead to that.
     The codes of the steps in ``live`` are kept.
     """
-    return _code(_Part(source, counts, key), recipes, start, live)
+    return _code(_Part(source, key), recipes, start, live)
 
 
-def gram_of_part(source: Source, counts: Counts | None, key: Key) -> PartSum:
-    """``X X^T`` (N, N), every signal as often as it counts."""
-    part = _Part(source, counts, key)
-    grams = (
-        signals.X @ signals.X.T if times is None else (signals.X * times) @ signals.X.T
-        for signals, times in zip(part.batches(), part.times(), strict=True)
-    )
-    return part.sum_up(grams, 0.0)
+def gram_of_part(source: Source, key: Key) -> PartSum:
+    """``X X^T`` (N, N)."""
+    part = _Part(source, key)
+    return part.sum_up((signals.X @ signals.X.T for signals in part.batches()), 0.0)
 
 
-def above_part(
-    source: Source,
-    counts: Counts | None,
-    key: Key,
-    recipes: Sequence[Recipe],
-    live: Sequence[int],
-) -> PartSum:
+def above_part(source: Source, key: Key, recipes: Sequence[Recipe], live: Sequence[int]) -> PartSum:
     """How far the tangent at the codes of a step is above its own l1 term, summed."""
-    part, at = _Part(source, counts, key), recipes[0]
+    part, at = _Part(source, key), recipes[0]
     found = _codes_of(part, recipes, live)
-    above = (
-        at.objective.tangent(at.D, _repeated_rows(h.toarray(), times))[1]
-        for h, times in zip(found, part.times(), strict=True)
-    )
-    return part.sum_up(above, 0.0)
+    return part.sum_up((at.objective.tangent(at.D, h.toarray())[1] for h in found), 0.0)
 
 
 def moments_of_part(
-    source: Source,
-    counts: Counts | None,
-    key: Key,
-    recipes: Sequence[Recipe],
-    live: Sequence[int],
+    source: Source, key: Key, recipes: Sequence[Recipe], live: Sequence[int]
 ) -> PartSum:
     """The moments at the codes of a step, with the slopes of the penalty at these codes."""
-    part, at = _Part(source, counts, key), recipes[0]
+    part, at = _Part(source, key), recipes[0]
     found = _codes_of(part, recipes, live)
 
     def moments() -> Iterator[Moments]:
-        for h, signals, times in zip(found, part.batches(), part.times(), strict=True):
-            codes = _repeated_rows(h.toarray(), times)
+        for h, signals in zip(found, part.batches(), strict=True):
+            codes = h.toarray()
             slopes, _ = at.objective.tangent(at.D, codes)
-            yield at.objective.moments(at.D, _repeated(signals, times), codes, slopes)
+            yield at.objective.moments(at.D, signals, codes, slopes)
 
     return part.sum_up(moments(), _zero(at.D))
 
@@ -345,7 +280,7 @@ def sources_of_part(
     """
     signals = make_part(rows, unit, masked)
     S, N = recipes[0].D.decay.shape
-    part = _Part(signals, None, (f"sources {id(signals)}", 0))
+    part = _Part(signals, (f"sources {id(signals)}", 0))
     found = _codes_of(part, recipes, [recipe.number for recipe in recipes])
     forget(part.key[0])
     H = np.concatenate([np.zeros((0, S * N)), *(h.toarray() for h in found)]).reshape(-1, S, N)

@@ -250,7 +250,8 @@ def _weights(
     kept = [stage.get() for stage in stages]
     # Every draw is made, so that those that follow are the same whatever was kept.
     missing = (
-        (p.signals if some is None else p.signals.take(some), times_alpha)
+        # Resamples are of signals in memory.
+        (p.signals if some is None else p.signals.take(some), times_alpha)  # type: ignore[union-attr]
         for (some, times_alpha), record in zip(others, kept, strict=True)
         if record is None
     )

@@ -260,6 +260,10 @@ def _rows_on_cluster(estimator: Any, signals: DaskSignals) -> Array:
             "Dask collection."
         )
     _check_plain(estimator, "the signals in memory, got a Dask collection; pass X.compute()")
+    if estimator.n_bootstrap:
+        raise ParameterError(
+            "n_bootstrap", "needs the signals in memory, got a Dask collection; pass a sample of it"
+        )
     if not isinstance(estimator.candidates, (int, np.integer)):
         return np.empty((0, signals.n_nodes))
     lam, U = np.linalg.eigh(signals.gram)
