@@ -769,6 +769,22 @@ def test_absent_edges_of_a_series_are_as_rarely_significant_as_of_independent_si
     assert share < 0.1  # with as many independent signals as rows it is 0.25
 
 
+def test_a_series_goes_on_in_rows_that_come_one_by_one():
+    """A few rows say nothing of how much they resemble each other: they count as those before."""
+    graph = make_graph("ba", 12, random_state=0)
+    X, _ = make_heat_signals(graph, [2.0], 205, n_sources=12, noise_std=0.05, random_state=0)
+    for before, signal in itertools.pairwise(X):
+        signal += 0.9 * before
+    auto, valley = (HeatCovariance(cut=cut, **GIVEN).fit(X[:200]) for cut in ("auto", "valley"))
+    share = auto.n_effective_ / 200
+    assert share < 0.3
+    for row in X[200:]:
+        auto.partial_fit(row[None])
+        valley.partial_fit(row[None])
+    assert auto.n_effective_ == pytest.approx(205 * share)
+    assert auto.cut_ == valley.cut_
+
+
 def test_independent_signals_count_in_full():
     graph = make_graph("er", 12, random_state=0)
     X, _ = make_heat_signals(graph, [2.0], 400, n_sources=12, noise_std=0.05, random_state=0)

@@ -56,7 +56,7 @@ from heatgraph.graph import CandidateEdges, Graph
 from heatgraph.kernels.spectral import KERNEL_CHOICE, is_auto, kernel_of
 from heatgraph.models.moments import Moments, expected_moments
 from heatgraph.selection.cut import CUTS, just_above
-from heatgraph.selection.folds import N_FOLDS, is_ordered
+from heatgraph.selection.folds import FEWEST_ROWS, N_FOLDS, is_ordered
 from heatgraph.selection.likelihood import PENALTIES, SHRINKAGES, Strength
 from heatgraph.solvers.driver import Keeper
 from heatgraph.solvers.gaussian import GaussianFitter
@@ -222,6 +222,8 @@ class HeatCovariance(GaussianModelMixin, HiddenScoreMixin, ReportMixin, Empirica
     True
     """
 
+    _ordered = False  # whether each signal resembled the one before; a file does not tell
+
     def __init__(
         self,
         n_scales: int = 1,
@@ -329,7 +331,8 @@ class HeatCovariance(GaussianModelMixin, HiddenScoreMixin, ReportMixin, Empirica
         """Learn from further signals; earlier ones count ``decay`` times as much as before.
 
         Shrinkage and penalty are those that the first call chose.  A shrinkage that was chosen then
-        falls as the number of signals grows, in inverse proportion to it.
+        falls as the number of signals grows, in inverse proportion to it.  In tests of edges, fewer
+        than twelve signals count as those before them.
 
         Parameters
         ----------
@@ -360,6 +363,8 @@ class HeatCovariance(GaussianModelMixin, HiddenScoreMixin, ReportMixin, Empirica
             observations = check_signals(self, X, reset=False)
             further = expected_moments(observations, self.location_, self.covariance_)
             share, ordered = counting(observations), is_ordered(observations)
+            if len(observations) < FEWEST_ROWS:  # which cannot say how they hang together
+                share, ordered = self.n_effective_ / self.n_signals_, self._ordered
             self.n_observed_ = self.n_observed_ + counts_of(observations)
         mean = self.location_ if self.fit_intercept else self.node_means_
         apart = mean - self.location_
@@ -414,6 +419,7 @@ class HeatCovariance(GaussianModelMixin, HiddenScoreMixin, ReportMixin, Empirica
             fit = signals.fit(settings, strength)
             self.node_means_ = signals.node_means
             self.n_effective_ = float(fit.moments.count * signals.counting)
+            self._ordered = signals.ordered
             usual = CUT_RULE_ORDERED if signals.ordered else CUT_RULE
             rule = usual if self.cut == "auto" else self.cut
             self._store(settings, fit, signals.unit, names, n_edges, still, rule)
