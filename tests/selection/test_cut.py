@@ -31,6 +31,9 @@ class TestOtsu:
     def test_two_weights(self):
         assert otsu(np.array([3.0, 1.0])) == 2.0
 
+    def test_equal_weights_all_stay(self):
+        assert otsu(np.full(10, 0.1)) < 0.1
+
 
 @pytest.mark.parametrize("rule", [typical_cut, valley_cut, mixture_cut])
 @pytest.mark.parametrize(("n_noise", "n_edges"), [(10, 10), (150, 20), (20, 150)])

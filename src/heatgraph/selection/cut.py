@@ -127,7 +127,7 @@ def _posterior(v: Array, edge: Array) -> Array:
 def otsu(w: Array) -> float:
     """The cut that best separates the weights into two groups by their means (Otsu 1979)."""
     v = np.sort(w)
-    if v.size < 2:  # no two groups
+    if v.size < 2 or v[0] == v[-1]:  # no two groups
         return 0.0
     below = np.arange(1, v.size)
     total = np.cumsum(v)
