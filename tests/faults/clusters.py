@@ -538,9 +538,9 @@ def main() -> None:
         told = summary(found)
         print(f"{name:26} {told}", flush=True)
         if asked.runs >= ENOUGH:
-            from results import record_within
+            from results import record_part
 
-            record_within("clusters", name, told)
+            record_part("clusters", name, told)
     if failed:
         sys.exit(f"clusters: findings in {', '.join(failed)}")
 

@@ -354,9 +354,9 @@ def main() -> None:
             continue
         numbers = json.loads(told[1])
         print(f"{name:12} {numbers}", flush=True)
-        from results import record_within
+        from results import add_run
 
-        record_within("fuzz", name, numbers)
+        add_run("fuzz", name, numbers)
     if failed:
         sys.exit(f"findings in {', '.join(failed)}")
 

@@ -91,9 +91,9 @@ def inject_all(operations: list[Any], kinds: list[str], record: bool) -> None:
         seconds = time.monotonic() - began
         print(f"{operation.name:30} {sum(counts.values()):6} points {seconds:6.0f} s", flush=True)
         if record:
-            from results import record_within
+            from results import record_part
 
-            record_within("faults", operation.name, counts)
+            record_part("faults", operation.name, {"faults": counts})
     print(f"{total} faults injected in {len(operations)} operations; nothing lost, nothing mixed")
 
 

@@ -1,40 +1,105 @@
-"""The numbers of the last run of every check, in files that the documentation shows."""
+"""The numbers of the runs of every check, in files that the documentation shows.
+
+Every run has its date and the commit that changed the sources (``src``) last before it.
+"""
 
 from __future__ import annotations
 
+import fcntl
+import functools
 import json
+import subprocess
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-__all__ = ["RESULTS", "record_section", "record_within"]
+__all__ = ["RESULTS", "add_run", "record_part", "record_section"]
 
-RESULTS = Path(__file__).parents[2] / "docs" / "results" / "trust.json"
+ROOT = Path(__file__).parents[2]
+RESULTS = ROOT / "docs" / "results" / "trust.json"
 
 
 def record_section(name: str, numbers: dict[str, Any]) -> None:
     """Put the numbers of one check in the place of its earlier ones."""
-    whole = json.loads(RESULTS.read_text("utf-8")) if RESULTS.exists() else {}
-    whole[name] = {"date": datetime.now(UTC).date().isoformat(), **numbers}
-    text = json.dumps(dict(sorted(whole.items())), indent=2, ensure_ascii=False)
-    RESULTS.write_text(text + "\n", encoding="utf-8")
-    RESULTS.with_suffix(".txt").write_text(as_table(whole), encoding="utf-8")
+    with changed() as whole:
+        whole[name] = {**stamp(), **numbers}
 
 
-def record_within(name: str, part: str, numbers: dict[str, Any]) -> None:
+def record_part(name: str, part: str, numbers: dict[str, Any]) -> None:
     """Put the numbers of one part of a check in the place of its earlier ones."""
-    whole = json.loads(RESULTS.read_text("utf-8")) if RESULTS.exists() else {}
-    parts = whole.get(name, {}).get("parts", {})
-    record_section(name, {"parts": dict(sorted({**parts, part: numbers}.items()))})
+    with changed() as whole:
+        whole.setdefault(name, {"parts": {}})["parts"][part] = {**stamp(), **numbers}
+
+
+def add_run(name: str, part: str, numbers: dict[str, Any]) -> None:
+    """Put the numbers of one run of a part of a check beside its earlier ones."""
+    with changed() as whole:
+        runs = whole.setdefault(name, {"parts": {}})["parts"].setdefault(part, [])
+        runs.append({**stamp(), **numbers})
+
+
+@contextmanager
+def changed() -> Iterator[dict[str, Any]]:
+    """The file's content, to be changed; two checks that run at once wait for each other."""
+    with open(RESULTS, "a+", encoding="utf-8") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        file.seek(0)
+        whole = json.loads(file.read() or "{}")
+        yield whole
+        text = json.dumps(whole, indent=2, ensure_ascii=False, sort_keys=True)
+        file.truncate(0)
+        file.write(text + "\n")
+        RESULTS.with_suffix(".txt").write_text(as_table(whole), encoding="utf-8")
+
+
+@functools.cache
+def commit() -> str:
+    """The last commit that changed the sources, and whether they differ from it."""
+
+    def git(*words: str) -> str:
+        words = ("git", *words, "--", "src")
+        return subprocess.run(words, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+
+    name = git("log", "-1", "--format=%h", "--abbrev=10").strip()
+    return f"{name}, changed" if git("status", "--porcelain").strip() else name
+
+
+def stamp() -> dict[str, str]:
+    return {"date": datetime.now(UTC).date().isoformat(), "commit": commit()}
 
 
 def as_table(whole: dict[str, Any]) -> str:
     """The sections as rows of a table in Markdown."""
-    lines = ["| Check | Last run | What was tried |", "| --- | --- | --- |"]
+    lines = ["| Check | Last run | Commit | What was tried |", "| --- | --- | --- | --- |"]
     for name, section in sorted(whole.items()):
-        lines.append(f"| `{COMMANDS[name]}` | {section['date']} | {TOLD[name](section)} |")
+        stamps = [section] if "date" in section else list(latest(section["parts"]).values())
+        dates, commits = (
+            ", ".join(sorted({one[key] for one in stamps})) for key in ("date", "commit")
+        )
+        lines.append(f"| `{COMMANDS[name]}` | {dates} | {commits} | {TOLD[name](section)} |")
     return "\n".join(lines) + "\n"
+
+
+def latest(parts: dict[str, Any]) -> dict[str, Any]:
+    """Of every part, the last run; runs of one commit are one."""
+    return {
+        part: in_all([one for one in found if one["commit"] == found[-1]["commit"]])
+        if isinstance(found, list)
+        else found
+        for part, found in parts.items()
+    }
+
+
+def in_all(runs: list[dict[str, Any]]) -> dict[str, Any]:
+    """Several runs of one reader as one."""
+    whole = dict(runs[-1])
+    for key in ("executions", "refused", "seconds", "new_code"):
+        whole[key] = sum(one.get(key, 0) for one in runs)
+    whole["slowest"] = max(one["slowest"] for one in runs)
+    return whole
 
 
 COMMANDS = {
@@ -49,22 +114,23 @@ COMMANDS = {
 
 def _faults(section: dict[str, Any]) -> str:
     kinds: Counter[str] = Counter()
-    for counts in section["parts"].values():
-        kinds.update(counts)
+    for part in section["parts"].values():
+        kinds.update(part["faults"])
     each = ", ".join(f"{kind}: {count}" for kind, count in kinds.items())
     return f"{kinds.total()} faults in {len(section['parts'])} operations ({each}); all held"
 
 
 def _fuzz(section: dict[str, Any]) -> str:
-    readers = section["parts"]
-    each = ", ".join(f"{name} {found['executions']}" for name, found in readers.items())
-    total = sum(found["executions"] for found in readers.values())
-    seconds = [found["seconds"] for found in readers.values()]
-    slowest = max(found["slowest"] for found in readers.values())
-    new = sum(found.get("new_code", 0) for found in readers.values())
+    readers = latest(section["parts"])
+    each = ", ".join(
+        f"{name} {found['executions']} in {found['seconds']} s" for name, found in readers.items()
+    )
+    now = in_all(list(readers.values()))
+    ever = in_all([run for runs in section["parts"].values() for run in runs])
     return (
-        f"{total} files, {min(seconds)} to {max(seconds)} s for each reader ({each}), of which "
-        f"{new} were kept as they reached new code; the slowest file took {slowest} s"
+        f"{now['executions']} files ({each}), of which {now['new_code']} were kept as they reached "
+        f"new code; the slowest file took {now['slowest']} s. With the runs of earlier commits: "
+        f"{ever['executions']} files in {ever['seconds'] / 3600:.1f} h"
     )
 
 
