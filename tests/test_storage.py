@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 from scipy import sparse
 
+from heatgraph.baselines import SmoothGraph
 from heatgraph.datasets import make_graph, make_heat_signals
 from heatgraph.estimators import LearnHeat, ModelComparison
 from heatgraph.graph import Graph
@@ -342,6 +343,20 @@ def test_absurd_sizes(whole):
         load_model(path)
     rewrite(path, members | {"objective_.npy": npy(np.zeros(10**6))}, zipfile.ZIP_DEFLATED)
     with pytest.raises(ValueError, match="are compressed"):
+        load_model(path)
+
+
+def test_a_number_of_nodes_that_no_array_has(signals, tmp_path):
+    path = tmp_path / "model.npz"
+    save_model(SmoothGraph().fit(signals), path)
+    with zipfile.ZipFile(path) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    members["laplacian_.npy"] = npy(np.empty((0, 0)))
+    del members["node_means_.npy"]
+    members = edit_header(members, put("n_nodes", 10**9))
+    members = edit_header(members, lambda header: header["fields"].remove("node_means_"))
+    rewrite(path, members)
+    with pytest.raises(ValueError, match="none of its fields has a value for each of the 1000000"):
         load_model(path)
 
 

@@ -242,6 +242,9 @@ def _check_shapes(kind: Kind, arrays: Mapping[str, NDArray[Any]], n_nodes: int) 
         # An objective is a sum of squares, which may be out of range where the signals are not.
         if np.isnan(array).any() or (name != "objective_" and np.isinf(array).any()):
             raise ValueError(f"the field {name!r} holds NaN or infinity")
+    # Else a file of a kilobyte could ask for arrays of any size.
+    if not any("N" in kind.arrays.get(name, "") and array.size for name, array in arrays.items()):
+        raise ValueError(f"none of its fields has a value for each of the {n_nodes} nodes")
 
 
 def _read_status(value: str) -> Status:
