@@ -2,6 +2,7 @@
 
 import gzip
 import importlib.util
+import time
 from pathlib import Path
 
 import numpy as np
@@ -40,3 +41,29 @@ def test_a_small_file_of_parquet_does_not_fill_the_memory(tmp_path):
     assert path.stat().st_size < 20_000
     with pytest.raises(ValueError, match=r"bomb\.parquet cannot be read as Parquet \(it declares"):
         read_signals(path, TableOptions())
+
+
+def test_a_long_text_that_a_small_file_of_parquet_repeats_does_not_fill_the_memory(tmp_path):
+    path = tmp_path / "bomb.parquet"
+    frame = pd.DataFrame({"label": ["x" * 10_000] * 3000, "a": range(3000), "b": 1.5})
+    frame.to_parquet(path)
+    assert path.stat().st_size < 60_000
+    with pytest.raises(ValueError, match=r"bomb\.parquet cannot be read as Parquet \(it declares"):
+        read_signals(path, TableOptions())
+
+
+def test_lists_in_parquet_are_refused_by_the_name_of_their_column(tmp_path):
+    path = tmp_path / "lists.parquet"
+    pd.DataFrame({"a": [[0.0, 1.0], [2.0]], "b": [1.0, 2.0]}).to_parquet(path)
+    with pytest.raises(ValueError, match=r"lists\.parquet .*the column 'a' holds list"):
+        read_signals(path, TableOptions())
+
+
+def test_many_columns_of_text_take_no_long_time(tmp_path):
+    path = tmp_path / "wide.csv"
+    names = ",".join(f"x{k}" for k in range(2000))
+    path.write_text("\n".join([names, *[",".join("a" * 2000)] * 2]))
+    began = time.process_time()
+    with pytest.raises(ValueError, match=r"wide\.csv has no column of numbers"):
+        read_signals(path, TableOptions())
+    assert time.process_time() - began < 10.0  # it was minutes

@@ -23,6 +23,7 @@ from heatgraph.files import read_array, write_atomically
 TEXT = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz")
 PARQUET = (".parquet", ".pq")
 NPY = ".npy"
+ROWS_OF_TEXT = 64
 # What a compressed file may unpack to: so many bytes, and so many times its own.
 UNPACKED_AT_LEAST, UNPACKED_TIMES = 2**24, 200
 # What reading a damaged Parquet file ends in, besides the errors of pyarrow.
@@ -192,10 +193,9 @@ def read_parquet_file(path: Path) -> Columns:
         raise ValueError(f"{path}: Parquet is read {NO_PYARROW}") from error
     with open(path, "rb") as file:
         try:
-            _check_values(parquet.ParquetFile(file).metadata, path.stat().st_size)
-            content = parquet.read_table(file)
-            check_distinct(path, content.column_names)
-            frame: pd.DataFrame = content.to_pandas()
+            opened = parquet.ParquetFile(file)
+            check_distinct(path, opened.schema_arrow.names)
+            frame: pd.DataFrame = _unpacked(opened, path.stat().st_size).to_pandas()
         except (*DAMAGED, pyarrow.ArrowException) as error:
             raise ValueError(f"{path} cannot be read as Parquet ({error})") from error
     if frame.shape[1] == 0 or not len(frame):
@@ -221,14 +221,35 @@ def read_parquet_file(path: Path) -> Columns:
     return columns
 
 
-def _check_values(metadata: Any, size: int) -> None:
-    """Refuse a file whose columns repeat so much that it would fill the memory."""
-    declared = 8 * metadata.num_rows * metadata.num_columns
-    if declared > max(UNPACKED_AT_LEAST, UNPACKED_TIMES * size):
-        raise ValueError(
-            f"it declares {declared} bytes of values in {size} bytes; if you trust it, write it "
-            "without compression first"
-        )
+def _unpacked(opened: Any, size: int) -> Any:
+    """The table in a Parquet file, unless it repeats so much that it would fill the memory."""
+    import pyarrow
+
+    most = max(UNPACKED_AT_LEAST, UNPACKED_TIMES * size)
+
+    def check(n_bytes: int) -> None:
+        if n_bytes > most:
+            raise ValueError(
+                f"it declares {n_bytes} bytes of values, or more, in {size} bytes; if you trust "
+                "it, write it without compression first"
+            )
+
+    for field in opened.schema_arrow:
+        if pyarrow.types.is_nested(getattr(field.type, "storage_type", field.type)):
+            raise ValueError(f"the column {field.name!r} holds {field.type}, not numbers or text")
+    metadata = opened.metadata
+    check(8 * metadata.num_rows * metadata.num_columns)
+    # How long a text is, is known when it is unpacked: by few rows at a time.
+    kinds = {opened.schema.column(k).physical_type for k in range(metadata.num_columns)}
+    rows_at_once = ROWS_OF_TEXT if kinds & {"BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY"} else 2**16
+    batches, unpacked = [], 0
+    for batch in opened.iter_batches(rows_at_once):
+        for column in batch.columns:
+            known = pyarrow.types.is_dictionary(column.type)
+            unpacked += (column.dictionary_decode() if known else column).nbytes
+        check(unpacked)
+        batches.append(batch)
+    return pyarrow.Table.from_batches(batches, opened.schema_arrow).unify_dictionaries()
 
 
 def read_npy_file(path: Path) -> Columns:

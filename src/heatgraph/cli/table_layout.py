@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -127,6 +127,7 @@ COORDINATES = (
     (("easting",), ("northing",)),
 )
 FEW_ROWS = 3  # with fewer rows than this, numbers that increase are no sign of anything
+FEW_LABELS = 10
 TICKS = 5  # so many equal steps are not chance
 EVEN = 1e-6  # of a step, relatively: what rounding of times in a file may leave
 
@@ -258,6 +259,8 @@ def _labels_rows(columns: Columns, k: int, nodes: Sequence[str]) -> bool:
 
 
 def _are_dates(cells: Sequence[str]) -> bool:
+    if not all(cell.strip()[:1].isdigit() for cell in cells):
+        return False
     return bool(pd.to_datetime(pd.Series(cells), errors="coerce", format="ISO8601").notna().all())
 
 
@@ -296,18 +299,17 @@ def _shown_names(columns: Columns, some: Sequence[int]) -> str:
     return f"columns {', '.join(names)}"
 
 
-def _texts(columns: Columns, layout: Layout) -> list[tuple[int, list[str]]]:
+def _texts(columns: Columns, layout: Layout) -> Iterator[tuple[int, list[str]]]:
     """The columns that label the rows by text other than dates, with their cells."""
-    texts = [(k, columns.text(k)) for k in layout.labels if columns.has_text(k)]
-    return [(k, cells) for k, cells in texts if not _are_dates(cells)]
+    texts = ((k, columns.text(k)) for k in layout.labels if columns.has_text(k))
+    return ((k, cells) for k, cells in texts if not _are_dates(cells))
 
 
 def _ask_about_rows(path: object, columns: Columns, layout: Layout) -> None:
     """Ask whether rows are nodes, if their labels or the names of the columns look like that."""
-    texts = _texts(columns, layout)
-    if not texts or columns.names is None:
+    k, cells = next(_texts(columns, layout), (0, []))
+    if not cells or columns.names is None:
         return
-    k, cells = texts[0]
     across = [name for k, name in enumerate(columns.names) if k not in layout.labels]
     if len(set(cells)) < len(cells) or not across:
         return
@@ -321,10 +323,11 @@ def _ask_about_rows(path: object, columns: Columns, layout: Layout) -> None:
 
 
 def _ask_about_long(path: object, columns: Columns, layout: Layout) -> None:
-    """Refuse a table with one row for each pair of a node and a time."""
+    """Refuse a table with one row for each pair of a node and a time, which has few columns."""
+    layout = replace(layout, labels=layout.labels[:FEW_LABELS])
+    labels = {k: columns.text(k) for k in layout.labels}
     for k, nodes in _texts(columns, layout):
-        for other in layout.labels:
-            times = columns.text(other)
+        for other, times in labels.items():
             n_pairs = len(set(zip(nodes, times, strict=True)))
             both_repeat = len(set(nodes)) < len(nodes) and len(set(times)) < len(times)
             full = 2 * len(nodes) >= len(set(nodes)) * len(set(times))
