@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import zipfile
 from collections.abc import Callable, Mapping
 from tokenize import TokenError
@@ -20,6 +21,7 @@ from numpy.typing import NDArray
 from heatgraph.disk import write_atomically, write_folder
 
 __all__ = [
+    "escaped",
     "plain",
     "read_array",
     "read_arrays",
@@ -237,7 +239,24 @@ def to_json(value: Any) -> str:
       ]
     }
     """
-    return json.dumps(plain(value), indent=2, ensure_ascii=False, allow_nan=False)
+    return escaped(json.dumps(plain(value), indent=2, ensure_ascii=False, allow_nan=False))
+
+
+# What makes a terminal do or show something else than the text: control characters besides tabs
+# and ends of lines, changes of the direction of writing, and halves of characters, which names of
+# files have for bytes that are not UTF-8.
+HIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def escaped(text: str) -> str:
+    r"""The text with what would not be shown as it is, in the escapes of JSON.
+
+    Examples
+    --------
+    >>> print(escaped("red: \x1b[31m"))
+    red: \u001b[31m
+    """
+    return HIDDEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def plain(value: Any) -> Any:

@@ -2,8 +2,10 @@
 
 import csv
 import json
+import os
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from heatgraph.storage import load_model
@@ -151,3 +153,26 @@ def test_signals_without_a_source(run, learned, frame, tmp_path):
     done = run("sources", learned / "result", tmp_path / "still.csv", *given)
     assert json.loads(done.stdout)["n_sources"] == 0
     assert (tmp_path / "out" / "sources.png").exists()
+
+
+def test_names_give_no_orders_to_the_terminal(run, learned, frame, tmp_path):
+    path = tmp_path / "new\x1b[2J.csv"
+    labels = ["red \x1b[31m", "title \x9d0;x", "turned \u202e", "Bodø"]
+    frame[:4].set_axis(pd.Index(labels, name="signal")).to_csv(path)
+    done = run("sources", learned / "result", path)
+    for mark in "\x1b\x9d\u202e":
+        assert mark not in done.stdout + done.stderr
+        assert f"\\u{ord(mark):04x}" in done.stdout
+    assert "Bodø" in done.stdout
+    found = run("sources", learned / "result", path, "--json").stdout
+    assert "\u202e" not in found
+    assert set(labels) >= {row["signal"] for row in json.loads(found)["top"]}
+
+
+@pytest.mark.skipif(os.name != "posix", reason="names of files are bytes on POSIX alone")
+def test_a_name_of_a_file_that_is_not_utf_8(run, learned, new, tmp_path):
+    path, out = (tmp_path / os.fsdecode(name) for name in (b"\xff.csv", b"out\xff"))
+    new.rename(path)
+    done = run("sources", learned / "result", path, "--output", out)
+    assert "\\udcff.csv" in done.stderr
+    assert json.loads((out / "summary.json").read_text("utf-8"))["n_signals"] == 4

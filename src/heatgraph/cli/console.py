@@ -19,7 +19,7 @@ from sklearn.exceptions import ConvergenceWarning
 from heatgraph.cli import INTERRUPTED
 from heatgraph.cli.options import option_of
 from heatgraph.errors import ParameterError
-from heatgraph.files import to_json
+from heatgraph.files import escaped, to_json
 
 ERROR = 2
 ERRORS = (ValueError, OSError, ImportError, MemoryError)  # that the user can mend
@@ -39,11 +39,11 @@ class Output:
     def note(self, text: str) -> None:
         """An aside, on standard error."""
         if not self.quiet:
-            _console(stderr=True).print(Text(text), soft_wrap=True, style="dim")
+            _console(stderr=True).print(_text(text), soft_wrap=True, style="dim")
 
     def warn(self, text: str) -> None:
         """What the user has to know even if quiet, on standard error."""
-        _console(stderr=True).print(Text(f"heatgraph: {_one_line(text)}"), soft_wrap=True)
+        _console(stderr=True).print(_text(f"heatgraph: {_one_line(text)}"), soft_wrap=True)
 
     def warning(self, text: str) -> None:
         """A warning, on standard error and for the summary."""
@@ -59,7 +59,7 @@ class Output:
             if isinstance(line, Table):
                 _console().print(line)
             else:
-                _console().print(Text(line), soft_wrap=True)
+                _console().print(_text(line), soft_wrap=True)
 
     @property
     def shows_progress(self) -> bool:
@@ -110,6 +110,11 @@ def counted(n: int, thing: str) -> str:
     return f"{n} {thing}" if n == 1 else f"{n} {thing}s"
 
 
+def _text(text: str) -> Text:
+    """Text for the terminal, to which names from files must not give orders."""
+    return Text(escaped(text))
+
+
 def _console(stderr: bool = False) -> Console:
     # Made anew each time: standard output may have been redirected since the last.
     return Console(stderr=stderr, highlight=False)
@@ -122,7 +127,7 @@ def columns(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
         right = title.endswith(" ")
         table.add_column(title.strip(), justify="right" if right else "left", overflow="fold")
     for row in rows:
-        table.add_row(*map(Text, row))
+        table.add_row(*map(_text, row))
     return table
 
 
