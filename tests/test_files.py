@@ -3,6 +3,7 @@
 import ctypes
 import os
 import stat
+import threading
 from io import BytesIO
 from pathlib import Path
 
@@ -253,6 +254,23 @@ def test_a_link_out_of_the_folder_is_refused(tmp_path, there):
         pytest.fail("the block ran")
     assert outside.exists() is there
     assert [entry.name for entry in inside.iterdir()] == ["a.txt"]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="POSIX pipes")
+def test_a_pipe_that_is_called_as_a_temporary_file_is_not_waited_for(tmp_path):
+    path = tmp_path / "a.txt"
+    with write_atomically(path) as file:
+        os.mkfifo(tmp_path / f"{Path(file.name).name[:13]}-left.tmp")
+
+    def write():
+        with write_atomically(path, "w") as file:
+            file.write("new")
+
+    writer = threading.Thread(target=write, daemon=True)
+    writer.start()
+    writer.join(20.0)
+    assert not writer.is_alive()
+    assert [entry.name for entry in tmp_path.iterdir()] == ["a.txt"]
 
 
 @pytest.mark.skipif(os.name != "posix", reason="POSIX links")

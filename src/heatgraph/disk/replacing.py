@@ -21,6 +21,7 @@ if sys.platform != "win32":
 
 # Where a link to a pipe or to a redirected file belongs to the system, such as /dev/stdout.
 SYSTEM_LINKS = ("/dev", "/proc")
+NO_WAIT = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0)
 # In the workshop: what is being written, and what it replaces where the two cannot change places.
 NEW, OLD = "new", "old"
 
@@ -138,7 +139,7 @@ def remove_abandoned(target: Path) -> None:
     """Remove the temporary files of writers of this target that died: nobody has them locked."""
     for path in target.parent.glob(f"{short_name(target)}-*.tmp"):
         with suppress(OSError):
-            descriptor = os.open(path, os.O_RDONLY)
+            descriptor = os.open(path, os.O_RDONLY | NO_WAIT)  # for a writer, if it is a pipe
             try:
                 if take(descriptor):
                     path.unlink()
@@ -314,8 +315,10 @@ def _tidy(place: Path, target: Path) -> None:
 
 
 def _sync_files(folder: Path) -> None:
-    """Let the disk have every file before the folder gets its name."""
-    for entry in folder.rglob("*"):
+    """Let the disk have every file and folder before the folder gets its name."""
+    for entry in (folder, *folder.rglob("*")):
+        if entry.is_dir() and not entry.is_symlink():
+            sync_directory(entry)
         if entry.is_file() and not entry.is_symlink():
             descriptor = os.open(entry, os.O_RDONLY)
             try:

@@ -8,6 +8,7 @@ fingerprint, and a fit of others is refused.
 from __future__ import annotations
 
 import hashlib
+import mmap
 import os
 import re
 import time
@@ -262,12 +263,15 @@ class _Name:
 
 def _is_ours(path: Path) -> bool:
     """Whether a file that cannot be read was a checkpoint once, and may be given up."""
-    content = path.read_bytes()
-    if not content.startswith(MEMBER):
-        return False
-    # The header comes last, and is lost if the file was cut; the first field has a name of ours.
-    first = content[MEMBER_NAME : MEMBER_NAME + int.from_bytes(content[26:28], "little")]
-    return FORMAT.encode() in content or re.fullmatch(rb"\d+\..+\.npy", first) is not None
+    with open(path, "rb") as file:
+        if file.read(len(MEMBER)) != MEMBER:
+            return False
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:  # of any size
+            # The header comes last, and is lost if the file was cut; the first field has a name of
+            # ours.
+            first = content[MEMBER_NAME : MEMBER_NAME + int.from_bytes(content[26:28], "little")]
+            named = re.fullmatch(rb"\d+\..+\.npy", first) is not None
+            return named or content.find(FORMAT.encode()) >= 0
 
 
 def _expected(header: dict[str, Any]) -> dict[str, tuple[str, int]]:
