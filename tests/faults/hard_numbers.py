@@ -29,13 +29,13 @@ KINDS = (
     "extreme",
     "gaps",
 )
-ON_DASK = 10  # a fit there takes ten times as long
-CHOOSING = 8  # one example in so many lets HeatCovariance choose, which takes five times as long
-STEPS = (3, 10, 30)  # limits on the iterations: fits end in the middle too
+ON_DASK = 20  # a fit there takes ten times as long
+CHOOSING = 16  # one example in so many lets HeatCovariance choose, which takes five times as long
+STEPS = (3, 10, 20)  # limits on the iterations: fits end in the middle too
 
 
 def hard_signals(kind: str, rng: np.random.Generator) -> Any:
-    n, m = int(rng.integers(2, 9)), int(rng.integers(2, 30))
+    n, m = int(rng.integers(2, 7)), int(rng.integers(2, 30))
     X = rng.normal(size=(m, n))
     if kind == "ill-conditioned":
         U, _ = np.linalg.qr(rng.normal(size=(n, n)))

@@ -22,6 +22,7 @@ import sys
 import tempfile
 import time
 import traceback
+import warnings
 from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
@@ -50,6 +51,8 @@ def main() -> None:
         run_with_shim()
     from operations import all_operations
 
+    # That of the server waits; nothing else runs beside a fork.
+    warnings.filterwarnings("ignore", "This process", DeprecationWarning)
     chosen = [o for o in all_operations() if asked.only is None or asked.only in o.name]
     kinds = list(KINDS)
     if asked.quick:

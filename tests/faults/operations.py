@@ -155,7 +155,7 @@ def write_output(folder: Path, seed: int) -> None:
         results.write_fit(made, without_sources(model(seed)), table, out)
         with results.page_written(out), write_atomically(made / "report.html", "w") as file:
             file.write(page_text(seed))
-        results.write_summary(made, {"seed": seed})
+        results.write_summary(made, Path("result"), {"seed": seed}, out)
 
 
 def old_output(folder: Path) -> None:
