@@ -1,6 +1,6 @@
 """Fail every call that writes, one after the other, and see what is left.
 
-    python tests/faults/inject.py [--quick] [--only NAME]
+    python tests/faults/inject.py [--quick | --writes] [--only NAME]
 
 Every operation of ``operations.py`` runs with its 1st, 2nd, 3rd ... writing call made to fail, or
 the process killed there, until it runs through.  After each fault the files are the old ones or
@@ -45,6 +45,7 @@ PASSED, SURVIVED, REFUSED, SURPRISED = 0, 10, 11, 12
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--quick", action="store_true", help="kills and a full disk, a few writes")
+    parser.add_argument("--writes", action="store_true", help="no faults, every operation once")
     parser.add_argument("--only", help="operations whose name contains this")
     asked = parser.parse_args()
     if VARIABLE not in os.environ:
@@ -55,6 +56,12 @@ def main() -> None:
     warnings.filterwarnings("ignore", "This process", DeprecationWarning)
     chosen = [o for o in all_operations() if asked.only is None or asked.only in o.name]
     kinds = list(KINDS)
+    if asked.writes:
+        for operation in chosen:
+            with tempfile.TemporaryDirectory() as place:
+                old_and_new(operation, Path(place))
+        print(f"{len(chosen)} operations without faults")
+        return
     if asked.quick:
         chosen = [o for o in chosen if o.name in ("graph.csv", "comparison")]
         kinds = kinds[:2]
@@ -103,13 +110,8 @@ def inject_all(operations: list[Any], kinds: list[str], record: bool) -> None:
 def inject(operation: Any, kind: str) -> int:
     """Fail call after call; the number of calls that were failed."""
     with tempfile.TemporaryDirectory() as place:
-        old, new = Path(place, "old"), Path(place, "new")
-        for folder in (old, new):
-            folder.mkdir()
-            operation.prepare(folder)
-        operation.write(new)
+        old, new = old_and_new(operation, Path(place))
         states = snapshot(old), snapshot(new)
-        assert litter(old) == litter(new) == [], "a write without faults leaves litter"
         for n in range(1, 100_000):
             folder = Path(place, "work")
             shutil.copytree(old, folder)
@@ -121,6 +123,17 @@ def inject(operation: Any, kind: str) -> int:
             again(operation, folder, states, told)
             shutil.rmtree(folder)
     raise AssertionError("unreachable: every operation ends")
+
+
+def old_and_new(operation: Any, place: Path) -> tuple[Path, Path]:
+    """A folder as it is before a write, and one as it is after a write without faults."""
+    old, new = place / "old", place / "new"
+    for folder in (old, new):
+        folder.mkdir()
+        operation.prepare(folder)
+    operation.write(new)
+    assert litter(old) == litter(new) == [], "a write without faults leaves litter"
+    return old, new
 
 
 def in_child(write: Callable[[], Any], folder: Path, n: int, kind: str) -> tuple[int, str]:
