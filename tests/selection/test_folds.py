@@ -87,6 +87,11 @@ class TestIndependentShare:
     def test_of_independent_rows_is_one(self, rng):
         assert independent_share(rng.standard_normal((200, 6))) == 1.0
 
+    @pytest.mark.parametrize("exponent", [-500, 500])
+    def test_does_not_depend_on_the_unit(self, rng, exponent):
+        X = ar1(rng, 200, 3, 0.8)
+        assert independent_share(np.ldexp(X, exponent)) == independent_share(X) < 1.0
+
 
 class TestFolds:
     def test_random_folds_hold_out_every_signal_once(self, rng):

@@ -130,6 +130,8 @@ def _autocorrelations(X: Array) -> Array:
     for column in (X - _means(X)).T:
         seen = np.isfinite(column)
         z = np.where(seen, column, 0.0)
+        # By a power of two, so that squares are in range and no bit changes.
+        z = np.ldexp(z, -int(np.frexp(np.abs(z).max())[1]))
         energy = float(z @ z)
         if energy > 0.0:
             rho.append(sums(z) / np.maximum(np.rint(sums(seen.astype(np.float64))), 1.0))
