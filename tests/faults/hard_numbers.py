@@ -31,7 +31,7 @@ KINDS = (
 )
 ON_DASK = 20  # a fit there takes ten times as long
 CHOOSING = 16  # one example in so many lets HeatCovariance choose, which takes five times as long
-STEPS = (3, 10, 20)  # limits on the iterations: fits end in the middle too
+STEPS = (3, 6, 15)  # limits on the iterations: fits end in the middle too
 
 
 def hard_signals(kind: str, rng: np.random.Generator) -> Any:
