@@ -23,27 +23,12 @@ class GraphStep:
     """The minimiser of one graph step.
 
     ``w`` (E,) weights; ``dual`` (N + 1,) minus half the degrees, then the multiplier of the total
-    weight, all divided by ``4 b``: the start of a next, similar step; ``objective`` the value;
-    ``residual`` the largest violation of the optimality conditions, relative to ``total``.
+    weight, all divided by ``4 b``: the start of a next, similar step; ``objective`` the value.
     """
 
     w: Array
     dual: Array
     objective: float
-    residual: float
-    status: Status
-    n_iter: int
-
-
-@dataclass(frozen=True, eq=False)
-class SmoothSolution(Learned):
-    """The end of GL-SigRep, ``Y`` (N, M) the denoised signals.
-
-    ``objective`` is first that with ``Y = X`` and the best graph for it; ``residual`` how far a
-    projected gradient step moves ``w``, relative to its norm.
-    """
-
-    Y: Array
 
 
 def smooth_graph_step(
@@ -89,15 +74,12 @@ def smooth_graph_step(
     # Where nothing is known, as if every degree were the mean one.
     start = np.full(n + 1, -total / n) if dual is None else np.asarray(dual, dtype=np.float64)
     start = _with_total(start, c, candidates, total)
-    x, u, values, residual = pair_newton(start, c, candidates, 1.0, total, STEP_TOL, STEP_ITER)
+    x, u, _, _ = pair_newton(start, c, candidates, 1.0, total, STEP_TOL, STEP_ITER)
     w = u * (total / u.sum()) if u.any() else np.full_like(u, total / u.size)
     degrees = candidates.degrees(w)
     objective = a * float(z @ w) + b * float(2.0 * w @ w + degrees @ degrees)
-    status = _status(float(residual), values.size - 1)
     x[-1] += shift
-    return GraphStep(
-        frozen(w), frozen(x), objective, float(residual), status, n_iter=values.size - 1
-    )
+    return GraphStep(frozen(w), frozen(x), objective)
 
 
 def _with_total(x: Array, c: Array, candidates: CandidateEdges, total: float) -> Array:
@@ -112,12 +94,6 @@ def _with_total(x: Array, c: Array, candidates: CandidateEdges, total: float) ->
     return np.append(x[: candidates.n_nodes], w[top] - v[top])
 
 
-def _status(residual: float, n_iter: int) -> Status:
-    if residual <= STEP_TOL:
-        return Status.CONVERGED
-    return Status.MAX_ITER if n_iter >= STEP_ITER else Status.STALLED
-
-
 def learn_smooth(
     X: Array,
     a: float,
@@ -126,7 +102,7 @@ def learn_smooth(
     candidates: CandidateEdges | None = None,
     tol: float = 1e-6,
     max_iter: int = 200,
-) -> SmoothSolution:
+) -> Learned:
     """Learn a graph and denoise the signals so that they are smooth on it.
 
     Minimise over ``Y`` (N, M) and valid Laplacians ``L`` with ``tr L = N``
@@ -149,7 +125,13 @@ def learn_smooth(
     candidates : CandidateEdges, optional
         The edges that may carry a weight; all pairs where not given.
     tol : float
-        Ends when a projected gradient step moves ``w`` by at most this fraction of its norm.
+        Ends when a projected gradient step moves ``w`` by at most this fraction of its norm, the
+        ``residual``.
+
+    Returns
+    -------
+    Learned
+        Its ``objective`` is first that with ``Y = X`` and the best graph for it.
 
     Examples
     --------
@@ -184,7 +166,7 @@ def learn_smooth(
         history.append(value)
         w, dual, Y = step.w, step.dual, Y_next
     n_iter = len(history) - 1
-    return SmoothSolution(frozen(w), frozen(history), float(residual), status, n_iter, frozen(Y))
+    return Learned(frozen(w), frozen(history), float(residual), status, n_iter)
 
 
 def _objective(
