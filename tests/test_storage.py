@@ -246,7 +246,7 @@ def put_in(group, key, value):
         (put("names", [*NAMES[:4], {}]), "names must be"),
         (put("names", "north"), "names must be a list"),
         (put("feature_names", NAMES[:4]), "feature names are not a list of 5"),
-        (put("status", "perfect"), "its status is 'perfect'"),
+        (put("status", "perfect"), "'perfect' is not a valid Status"),
         (put_in("numbers", "alpha_", "much"), "its alpha_ is 'much', not a number"),
         (put_in("numbers", "alpha_", -1.0), "negative"),
         (put_in("numbers", "alpha_", "nan"), "negative"),

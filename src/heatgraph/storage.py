@@ -219,7 +219,7 @@ def _assemble(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Any:
     if isinstance(model, LearnHeat):
         model.held_out_ = decode_scores("held_out", HeldOutScore, header.get("held_out"))
         model.chosen_at_end_ = decode_ends(header.get("chosen_at_end", []))
-    model.status_ = _read_status(header["status"])
+    model.status_ = Status(header["status"])
     model.n_features_in_ = n_nodes
     _set_feature_names(model, header.get("feature_names"), n_nodes)
     kind.check(model)
@@ -245,12 +245,6 @@ def _check_shapes(kind: Kind, arrays: Mapping[str, NDArray[Any]], n_nodes: int) 
     # Else a file of a kilobyte could ask for arrays of any size.
     if not any("N" in kind.arrays.get(name, "") and array.size for name, array in arrays.items()):
         raise ValueError(f"none of its fields has a value for each of the {n_nodes} nodes")
-
-
-def _read_status(value: str) -> Status:
-    if value not in list(Status):
-        raise ValueError(f"its status is {value!r}, not one of {', '.join(Status)}")
-    return Status(value)
 
 
 def _set_feature_names(model: Any, names: Any, n_nodes: int) -> None:

@@ -177,9 +177,4 @@ def _likeliest(X: Array, limits: dict[str, Any]) -> GraphicalLasso:
             return GraphicalLasso(alpha=alpha, **limits).fit(X)
         except (*BROKEN, ValueError):  # a fold without variance is a ValueError
             continue
-    for share in FALLBACK[::-1]:
-        try:
-            return GraphicalLasso(alpha=most * (1.0 - share), **limits).fit(X)
-        except BROKEN:
-            continue
     return GraphicalLasso(alpha=most, **limits).fit(X)

@@ -11,7 +11,6 @@ import numpy as np
 import pandas as pd
 import typer
 from rich.table import Table
-from sklearn.base import clone
 
 from heatgraph.cli import INTERRUPTED
 from heatgraph.cli.console import Output, columns
@@ -24,11 +23,9 @@ from heatgraph.comparison import compare as compare_methods
 from heatgraph.comparison.methods import METHODS, chosen_methods
 from heatgraph.estimators.validation import check_number
 from heatgraph.graph import Graph
-from heatgraph.kernels.spectral import is_auto, kernel_of
 from heatgraph.report.page_data import place
 
 FOLDS = 3  # unless given
-HEAT = ("HeatCovariance", "LearnHeat")  # the methods that have a kernel
 
 
 @with_shared_options
@@ -70,7 +67,7 @@ def compare(
         if jobs == 0:
             raise ValueError("--jobs must be a number of fits, or -1 for all, got 0")
         chosen = None if methods is None else [name.strip() for name in methods.split(",")]
-        estimators = _with_kernel(chosen_methods(chosen, truth is not None), held_out.kernel)
+        estimators = chosen_methods(chosen, truth is not None)
         cv = FOLDS if held_out.cv is None else held_out.cv
         check_number("cv", cv, minimum=2, integer=True)
         table = read_signals(signals, replace(options, groups=held_out.groups))
@@ -104,20 +101,6 @@ def compare(
         out.show(summary, [_rows(found), *told])
     if found.interrupted:
         raise typer.Exit(INTERRUPTED)
-
-
-def _with_kernel(estimators: dict[str, Any], kernel: str | None) -> dict[str, Any]:
-    """The models of heat with another kernel, the other methods as they are."""
-    if kernel is None:
-        return estimators
-    chosen = is_auto(kernel)
-    if not chosen:
-        kernel_of(kernel)
-    models = HEAT[:1] if chosen else HEAT  # LearnHeat chooses no kernel
-    return {
-        name: clone(model).set_params(kernel=kernel) if name in models else model
-        for name, model in estimators.items()
-    }
 
 
 def _write(folder: Path, found: Comparison, coordinates: pd.DataFrame | None) -> None:

@@ -57,6 +57,7 @@ from heatgraph.estimators import HeatCovariance, LearnHeat, ModelComparison
 from heatgraph.estimators.choosing_model import MODELS
 from heatgraph.estimators.hidden import Predicted
 from heatgraph.graph import Graph
+from heatgraph.kernels.spectral import KERNELS
 from heatgraph.report.page_data import place
 from heatgraph.solvers.result import Status
 
@@ -153,6 +154,13 @@ def learn(
             "significance (gaussian)."
         ),
     ] = None,
+    kernel: Annotated[
+        str | None,
+        typer.Option(
+            help=f"Kernel by which heat spreads: {', '.join(KERNELS)}; heat by default. With auto, "
+            "HeatCovariance chooses one."
+        ),
+    ] = None,
     bootstrap: Annotated[
         int | None,
         typer.Option(min=0, help="Resampled fits that give every edge a confidence (sparse)."),
@@ -214,7 +222,7 @@ def learn(
                 "random_state": seed,
                 "cv": held_out.cv,
                 "groups": held_out.groups,
-                "kernel": held_out.kernel,
+                "kernel": kernel,
             },
         )
         lags = held_out.lags

@@ -11,8 +11,6 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from heatgraph.kernels.spectral import KERNELS
-
 # Where an option is not called like the parameter that it sets.
 OPTIONS = {
     "X": "the table",
@@ -79,7 +77,7 @@ class TableOptions:
 
 @dataclass(frozen=True)
 class FitOptions:
-    """Which signals are held out together, and by which kernel heat spreads."""
+    """Which signals are held out together."""
 
     cv: Annotated[
         int | None,
@@ -97,13 +95,6 @@ class FitOptions:
         typer.Option(
             help="Add earlier values as columns: 1 for those of one row earlier, 1,2 "
             "for those of one and two rows earlier. With --groups, within each group."
-        ),
-    ] = None
-    kernel: Annotated[
-        str | None,
-        typer.Option(
-            help=f"Kernel by which heat spreads: {', '.join(KERNELS)}; heat by default. With auto, "
-            "HeatCovariance chooses one."
         ),
     ] = None
 
