@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import sparse
 
 from heatgraph import Graph
 from heatgraph.datasets import make_graph
@@ -88,6 +89,16 @@ def test_many_signals_are_thinned_evenly(make_model, monkeypatch):
     assert shown.labels == ("signal 1", "signal 6", "signal 11", "signal 16", "signal 21")
     assert shown.n_signals == 21
     assert set(shown.sources[:, 0]) <= set(range(5))
+
+
+def test_sources_of_large_graphs_may_be_sparse(make_model):
+    graph = make_graph("ring", 6)
+    model = make_model(graph, n_signals=21)
+    dense = show_signals(model, graph, None, None, None)
+    model.sources_ = sparse.coo_array(model.sources_)
+    shown = show_signals(model, graph, None, None, None)
+    assert np.array_equal(shown.sources, dense.sources)
+    assert np.array_equal(shown.fit, dense.fit)
 
 
 def test_a_sparse_model_has_edges_in_its_graph_that_its_weights_lack(hostile):

@@ -50,7 +50,7 @@ def lead(model: Any, content: Content) -> str:
         return f"A graph of {text}."
     text = f"A graph of {text}, learned by {type(model).__name__}"
     sources = getattr(model, "sources_", None)
-    n_signals = int(getattr(model, "n_signals_", 0 if sources is None else len(sources)))
+    n_signals = int(getattr(model, "n_signals_", 0 if sources is None else sources.shape[0]))
     if n_signals:
         text += f" from {_count(n_signals, 'signal')}"
     known = Predicted.of(model)

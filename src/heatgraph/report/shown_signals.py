@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy.sparse import issparse
 from scipy.sparse.csgraph import shortest_path
 from scipy.sparse.linalg import expm_multiply
 
@@ -115,7 +116,7 @@ def show_signals(
             f"signals must be (n_signals, {learned.n_nodes}), one column per node, got "
             f"{values.shape}."
         )
-    n_signals = len(sources) if values is None else len(values)
+    n_signals = np.shape(sources)[0] if values is None else len(values)
     if not n_signals:
         return None
     rows = evenly(n_signals, max(1, MAX_VALUES // learned.n_nodes))
@@ -189,6 +190,10 @@ def _sources(
     model: Any, signals: Any, sources: Any, rows: Ints
 ) -> tuple[Array | None, Array | None]:
     """The sources of the signals shown, and those of them that are ringed."""
+    if issparse(sources):  # of a large graph
+        flat = sources.reshape((sources.shape[0], -1)).tocsr()
+        H = flat[rows].toarray().reshape(-1, *sources.shape[1:])
+        return H, H
     if sources is not None:
         H = np.asarray(sources, dtype=np.float64)[rows]
         return H, H
