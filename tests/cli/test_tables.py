@@ -266,7 +266,7 @@ def test_parquet(tmp_path):
 def test_parquet_without_pyarrow(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
-    with pytest.raises(ValueError, match=r"pip install \"heatgraph\[parquet\]\""):
+    with pytest.raises(ImportError, match=r"pip install \"heatgraph\[parquet\]\""):
         read_signals(write(tmp_path, b"", "s.parquet"), TableOptions())
 
 

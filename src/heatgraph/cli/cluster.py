@@ -11,10 +11,11 @@ from pathlib import Path
 
 from heatgraph.cli.console import Output, counted
 from heatgraph.cli.options import TableOptions
-from heatgraph.cli.table_files import PARQUET
+from heatgraph.cli.table_files import PARQUET, PARQUET_EXTRA
 from heatgraph.cli.tables import label_column
 from heatgraph.distributed.from_dask import local_cluster
 from heatgraph.distributed.parquet import ParquetSignals, read_parquet
+from heatgraph.errors import needed
 
 FIRST_ROWS = 1000  # that are looked at to tell whether the first column labels the signals
 SHARE = 0.25  # of the memory: a larger Parquet file is not read as a whole
@@ -93,11 +94,10 @@ def read_parts(paths: Sequence[Path], options: TableOptions) -> ClusterTable:
 
 def _labels(path: Path, options: TableOptions) -> tuple[list[str], list[str]]:
     """The first column of a file where its name and its first rows say that it holds labels."""
-    try:
-        from pyarrow import ArrowInvalid
-        from pyarrow.parquet import ParquetFile
-    except ImportError:
-        return [], []  # which the reader says better
+    needed("pyarrow", f"reading {path}", PARQUET_EXTRA)
+    from pyarrow import ArrowInvalid
+    from pyarrow.parquet import ParquetFile
+
     try:
         with ParquetFile(path) as file:
             names = file.schema_arrow.names

@@ -18,6 +18,7 @@ import pandas as pd
 
 from heatgraph.arrays import Array
 from heatgraph.cli.table_layout import Columns
+from heatgraph.errors import needed
 from heatgraph.files import read_array, write_atomically
 
 TEXT = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz")
@@ -28,7 +29,7 @@ ROWS_OF_TEXT = 64
 UNPACKED_AT_LEAST, UNPACKED_TIMES = 2**24, 200
 # What reading a damaged Parquet file ends in, besides the errors of pyarrow.
 DAMAGED = (ValueError, OSError, TypeError, LookupError, AttributeError)
-NO_PYARROW = 'by pyarrow, which is not installed; install it with pip install "heatgraph[parquet]"'
+PARQUET_EXTRA = '"heatgraph[parquet]"'
 DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs"}
 MISSING = {"", "na", "n/a", "#n/a", "<na>", "nan", "null", "none", "-", "--", "?"}
 SAVE_AS_UTF8 = (
@@ -116,10 +117,8 @@ class Origin:
         return self.columns.index is not None and 0 not in self.nodes
 
     def _parquet(self, path: Path, values: Array, buffer: io.BytesIO) -> None:
-        try:
-            self._frame(values).to_parquet(buffer)
-        except ImportError as error:
-            raise ImportError(f"{path}: Parquet is written {NO_PYARROW}") from error
+        needed("pyarrow", f"writing {path}", PARQUET_EXTRA)
+        self._frame(values).to_parquet(buffer)
 
     def _frame(self, values: Array) -> pd.DataFrame:
         names, number = self.columns.names, {place: k for k, place in enumerate(self.nodes)}
@@ -186,11 +185,9 @@ def check_distinct(path: Path, names: Sequence[str]) -> None:
 
 def read_parquet_file(path: Path) -> Columns:
     """The columns of a Parquet file, its index first."""
-    try:
-        import pyarrow
-        import pyarrow.parquet as parquet
-    except ImportError as error:
-        raise ValueError(f"{path}: Parquet is read {NO_PYARROW}") from error
+    pyarrow = needed("pyarrow", f"reading {path}", PARQUET_EXTRA)
+    from pyarrow import parquet
+
     with open(path, "rb") as file:
         try:
             opened = parquet.ParquetFile(file)

@@ -22,6 +22,7 @@ from heatgraph.datasets.geography import (
     read_rings,
     read_table,
 )
+from heatgraph.errors import needed
 from heatgraph.graph import Graph
 
 FOLDER = "uber/taxi_zones/taxi_zones.shp"
@@ -121,10 +122,7 @@ def read_zones(path: Path) -> Zones:
 
     Needs the extra ``geo``.
     """
-    try:
-        import geopandas
-    except ImportError as error:
-        raise ImportError("polygons need geopandas: pip install 'heatgraph[geo]'") from error
+    geopandas = needed("geopandas", "reading polygons", "'heatgraph[geo]'")
     if path.suffix == ".zip":
         with tempfile.TemporaryDirectory() as folder:
             return read_zones(_unpack(path, Path(folder)))

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from heatgraph.arrays import Array
+from heatgraph.errors import needed
 
 ROWS_AT_ONCE = 4096  # that are read together, so that a large row group is never held as a whole
 
@@ -106,13 +107,9 @@ def read_parquet(
 
 def _header(path: str, leave_out: Sequence[str]) -> tuple[tuple[str, ...], list[int]]:
     """The columns that are nodes, and the rows of each row group."""
-    try:
-        import pyarrow as pa
-        from pyarrow import parquet
-    except ImportError as error:
-        raise ImportError(
-            'Parquet files are read by pyarrow; install it with pip install "heatgraph[parquet]"'
-        ) from error
+    pa = needed("pyarrow", f"reading {path}", '"heatgraph[parquet]"')
+    from pyarrow import parquet
+
     try:
         with parquet.ParquetFile(path) as file:
             schema, meta = file.schema_arrow, file.metadata
