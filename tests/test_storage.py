@@ -41,8 +41,8 @@ def whole(model, tmp_path):
         return path, {name: archive.read(name) for name in archive.namelist()}
 
 
-def rewrite(path, members, compression=zipfile.ZIP_STORED):
-    with zipfile.ZipFile(path, "w", compression) as archive:
+def rewrite(path, members):
+    with zipfile.ZipFile(path, "w") as archive:
         for name, content in members.items():
             archive.writestr(name, content)
 
@@ -201,20 +201,6 @@ def test_what_cannot_be_saved(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_failed_save_leaves_the_old_file(model, whole, monkeypatch):
-    path, _ = whole
-    before = path.read_bytes()
-
-    def fail(*args, **kwargs):
-        raise OSError("disk full")
-
-    monkeypatch.setattr(np.lib.format, "write_array", fail)
-    with pytest.raises(OSError, match="disk full"):
-        save_model(model, path)
-    assert path.read_bytes() == before
-    assert [p.name for p in path.parent.iterdir()] == [path.name]
-
-
 def drop(key):
     return lambda header: header.pop(key)
 
@@ -279,10 +265,6 @@ def test_deep_headers(whole):
         nested = [nested]
     rewrite(path, edit_header(members, put_in("parameters", "init", nested)))
     load_model(path)
-    text = b'{"format": ' + b"[" * 100_000
-    rewrite(path, members | {"header.npy": npy(np.frombuffer(text, np.uint8))})
-    with pytest.raises(ValueError, match="not JSON text"):
-        load_model(path)
 
 
 def with_nan(values):
@@ -327,23 +309,6 @@ def test_pickles_are_never_read(whole):
     rewrite(path, members | {"scales_.npy": npy(np.array([Trap()]), allow_pickle=True)})
     with pytest.raises(ValueError, match="pickled objects"):
         load_model(path)
-    path.write_bytes(pickle.dumps(Trap()))
-    with pytest.raises(ValueError, match="not a whole"):
-        load_model(path)
-
-
-def test_absurd_sizes(whole):
-    path, members = whole
-    header = io.BytesIO()
-    np.lib.format.write_array_header_1_0(
-        header, {"descr": "<f8", "fortran_order": False, "shape": (10**15,)}
-    )
-    rewrite(path, members | {"scales_.npy": header.getvalue() + bytes(16)})
-    with pytest.raises(ValueError, match="does not match its size"):
-        load_model(path)
-    rewrite(path, members | {"objective_.npy": npy(np.zeros(10**6))}, zipfile.ZIP_DEFLATED)
-    with pytest.raises(ValueError, match="are compressed"):
-        load_model(path)
 
 
 def test_a_number_of_nodes_that_no_array_has(signals, tmp_path):
@@ -359,9 +324,6 @@ def test_a_number_of_nodes_that_no_array_has(signals, tmp_path):
 
 def test_missing_and_foreign_fields(whole):
     path, members = whole
-    rewrite(path, {name: content for name, content in members.items() if name != "scales_.npy"})
-    with pytest.raises(ValueError, match="promises the fields"):
-        load_model(path)
     without = {name: content for name, content in members.items() if name != "scales_.npy"}
     rewrite(path, edit_header(without, lambda header: header["fields"].remove("scales_")))
     with pytest.raises(ValueError, match=r"lacks the fields \['scales_'\]"):
@@ -371,15 +333,6 @@ def test_missing_and_foreign_fields(whole):
     rewrite(path, more | {"extra.npy": npy(np.ones(1)), "header.npy": last})
     with pytest.raises(ValueError, match=r"unknown fields \['extra'\]"):
         load_model(path)
-
-
-def test_every_truncation_is_refused(whole):
-    path, _ = whole
-    content = path.read_bytes()
-    for end in range(0, len(content), 97):
-        path.write_bytes(content[:end])
-        with pytest.raises(ValueError, match="cannot load the model"):
-            load_model(path)
 
 
 def test_a_flipped_byte_is_refused_or_harmless(whole, signals, model):
