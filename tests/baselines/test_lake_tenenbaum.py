@@ -6,7 +6,6 @@ import cvxpy as cp
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from heatgraph import LakeTenenbaum
 from heatgraph.datasets import make_graph, make_heat_signals
@@ -37,13 +36,6 @@ def test_the_optimum_is_that_of_a_conic_solver(beta):
     assert model.precision_ == pytest.approx(D.value, abs=1e-3 * np.abs(D.value).max())
     assert model.variance_ == pytest.approx(1.0 / q.value, rel=1e-3)
     assert model.residual_ <= 1e-8
-
-
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
-@pytest.mark.filterwarnings("ignore:LakeTenenbaum")
-@parametrize_with_checks([LakeTenenbaum(beta=0.1)])
-def test_scikit_learn_accepts_it(estimator, check):
-    check(estimator)
 
 
 def test_edges_are_found_and_entries_predicted(truth, signals):
@@ -91,8 +83,6 @@ def test_nodes_with_the_same_signal_are_held_by_a_penalty(signals):
     [
         ({"beta": "best"}, 'beta must be a number >= 0 or "auto"'),
         ({"beta": -1.0}, "beta must be a finite number >= 0"),
-        ({"tol": 0.0}, "tol must be a finite number > 0"),
-        ({"max_iter": 0}, "max_iter must be an integer >= 1"),
     ],
 )
 def test_bad_input_is_named(signals, parameters, message):
