@@ -247,6 +247,13 @@ class TestFit:
         assert model.graph_.n_nodes == N
         assert np.isfinite(model.precision_).all()
 
+    def test_constant_nodes_are_named_in_many_signals(self, signals):
+        """The mean of thousands of equal values is not quite their value."""
+        X = np.tile(signals, (3000 // len(signals) + 1, 1))
+        X[:, 1] = 7.3
+        with pytest.warns(UserWarning, match=r"constant.*\[1\]"):
+            HeatCovariance(**GIVEN).fit(X)
+
     def test_nothing_varies(self):
         with pytest.raises(ValueError, match="no node varies"):
             HeatCovariance().fit(np.full((9, 3), 0.1))

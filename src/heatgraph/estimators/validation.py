@@ -20,11 +20,11 @@ from heatgraph.arrays import Array, Ints
 from heatgraph.distributed.parquet import ParquetSignals
 from heatgraph.errors import ParameterError
 from heatgraph.graph import CandidateEdges, Graph
+from heatgraph.selection.folds import still_columns
 
 Names = tuple[Hashable, ...] | None
 
 NO_NUMBER = re.compile(r"could not convert|not '(Timestamp|Timedelta|Period|datetime|date)'")
-ROUNDING = 16.0 * float(np.finfo(np.float64).eps)  # of the largest entry of a node
 TWINS = 1e-14  # of the squares of two nodes: what rounding leaves of their difference's
 NEAREST = 8  # neighbours that carry weight at the start on many nodes
 MANY_ROWS = 30_000  # from here on nearest rows are found approximately, where that is installed
@@ -147,8 +147,7 @@ def centre_nodes(X: Array) -> tuple[Array, Array]:
     counts = np.maximum((~np.isnan(X)).sum(axis=0), 1)
     level: Array = np.nansum(X / unit, axis=0) / counts * unit
     around = X - level
-    largest, spread = (np.fmax.reduce(np.abs(entries), axis=0) for entries in (X, around))
-    around[:, spread <= ROUNDING * largest] *= 0.0  # NaN stays NaN
+    around[:, still_columns(X)] *= 0.0  # NaN stays NaN
     return level, around
 
 

@@ -16,7 +16,7 @@ from scipy import stats
 from scipy.fft import irfft, next_fast_len, rfft
 from sklearn.model_selection import GroupKFold
 
-from heatgraph.arrays import Array, Ints
+from heatgraph.arrays import Array, Ints, Mask
 
 N_FOLDS = 3  # where the caller names no number
 LEVEL = 0.01  # of the test that consecutive rows are not correlated
@@ -26,6 +26,7 @@ SMALL_SHARE = 0.25  # of the lags so far: autocorrelations below that for as man
 FEWEST_SMALL = 2  # and for more lags than this
 FIRST_LAGS = 3  # one of whose autocorrelations is large, of either sign, where rows are correlated
 WIDEST_GAP = 0.1  # of the rows: the gap on either side of a block is no wider
+ROUNDING = 16.0 * float(np.finfo(np.float64).eps)  # of the largest value of a column
 FEWEST_ROWS = 12  # with fewer, the autocorrelation is not estimated
 
 
@@ -68,7 +69,7 @@ def autocorrelation(X: Array, lag: int = 1) -> float:
     Around the mean of each column; pairs of which one is NaN are left out, columns that do not
     vary too.
     """
-    centred = X - _means(X)
+    centred = _around_means(X)
     pairs = centred[:-lag] * centred[lag:]
     with np.errstate(invalid="ignore", divide="ignore"):
         variance = _means(np.square(centred))
@@ -81,6 +82,22 @@ def _means(X: Array) -> Array:
     """The mean of each column without its NaN; 0 where there is nothing else."""
     seen = np.isfinite(X)
     return np.where(seen, X, 0.0).sum(axis=0) / np.maximum(seen.sum(axis=0), 1)
+
+
+def _around_means(X: Array) -> Array:
+    """``X`` around the mean of each column; what rounding leaves of a constant one is zero."""
+    around = X - _means(X)
+    around[:, still_columns(X)] = 0.0
+    return around
+
+
+def still_columns(X: Array) -> Mask:
+    """Which columns (N,) of ``X`` hold one value alone, beside rounding and NaN.
+
+    By their smallest and largest, as the mean of many equal values may be far from them.
+    """
+    least, most = 0.5 * np.fmin.reduce(X, axis=0), 0.5 * np.fmax.reduce(X, axis=0)
+    return np.asarray(most - least <= ROUNDING * np.maximum(np.abs(least), np.abs(most)))
 
 
 def is_ordered(X: Array) -> bool:
@@ -127,7 +144,7 @@ def _autocorrelations(X: Array) -> Array:
         products: Array = irfft(np.square(np.abs(rfft(z, n))), n)[:M]
         return products
 
-    for column in (X - _means(X)).T:
+    for column in _around_means(X).T:
         seen = np.isfinite(column)
         z = np.where(seen, column, 0.0)
         # By a power of two, so that squares are in range and no bit changes.
