@@ -234,6 +234,15 @@ def test_nodes_in_other_units_are_named(quick, named):
         heatgraph.learn(mixed if named else mixed.to_numpy(), model="gaussian")
 
 
+def test_a_constant_node_is_in_no_other_unit(quick, recwarn):
+    """The standard deviation of equal values is not quite zero."""
+    X = signals_of(6)
+    heatgraph.learn(X.assign(**{X.columns[2]: 0.1}), model="gaussian")
+    told = [str(warning.message) for warning in recwarn]
+    assert any("constant" in message for message in told)
+    assert not any("varies" in message for message in told)
+
+
 class TestStopped:
     def stop(self, monkeypatch, kind, when):
         fit = kind.fit

@@ -41,6 +41,7 @@ from heatgraph.estimators.validation import (
     node_names,
     unit_of,
 )
+from heatgraph.selection.folds import still_columns
 from heatgraph.solvers.driver import attempt
 from heatgraph.solvers.result import Status
 
@@ -244,7 +245,7 @@ def _warn_of_units(X: Any, estimator: Any) -> None:
         return
     names = node_names(X)
     rows = check_signals(estimator, X, reset=True)
-    known = np.flatnonzero(counts_of(rows) >= FEWEST_VALUES)
+    known = np.flatnonzero((counts_of(rows) >= FEWEST_VALUES) & ~still_columns(rows))
     spread = np.nanstd(rows[:, known] / unit_of(rows), axis=0)
     known, spread = known[spread > 0.0], spread[spread > 0.0]
     if known.size < 2 or spread.max() <= UNLIKE * spread.min():
