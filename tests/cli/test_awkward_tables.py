@@ -313,3 +313,104 @@ def test_learn_refuses_coordinates_of_other_nodes_before_it_fits(refused, signal
         *("--coordinates", tmp_path / "places.csv"),
     )
     assert "coordinates must name every node" in line
+
+
+def test_clocks_that_are_put_forward_are_times(file, values):
+    frame = pd.DataFrame(values, columns=TOWNS)
+    hours = pd.date_range("2024-03-30T22:00", periods=9, freq="h", tz="Europe/Berlin")
+    frame.insert(0, "timestamp", [hour.isoformat() for hour in hours])
+    assert read_signals(file(frame), TableOptions()).names == tuple(TOWNS)
+
+
+@pytest.mark.parametrize("day", ["%Y-%m-%d", "%d/%m/%Y", "%d.%m.%Y"])
+def test_days_and_clocks_in_two_columns_label_the_signals(file, values, day):
+    hours = pd.date_range("2024-01-01", periods=8, freq="12h")
+    frame = pd.DataFrame(values[:8], columns=TOWNS)
+    frame.insert(0, "time", hours.strftime("%H:%M"))
+    frame.insert(0, "date", hours.strftime(day))
+    table = read_signals(file(frame), TableOptions())
+    assert table.names == tuple(TOWNS)
+    assert table.labels[1] == hours[1].strftime(f"{day} %H:%M")
+
+
+class TestQuestionsNameAllLabels:
+    """The option that answers says which columns are labels, all of them."""
+
+    def test_where_a_clock_is_beside_labels(self, file, values):
+        frame = pd.DataFrame(values, columns=TOWNS)
+        frame.insert(0, "decimal", 1950.0 + np.arange(9) / 12)
+        frame.insert(0, "month", np.arange(9) + 1)
+        frame.insert(0, "year", 1950)
+        with pytest.raises(ValueError, match="column 'decimal', which rises") as asked:
+            read_signals(file(frame), TableOptions())
+        yes, no = str(asked.value).split("if it is a node")
+        assert "say --index-column year --index-column month --index-column decimal;" in yes
+        assert no == ", say --index-column year --index-column month."
+
+    def test_where_a_cell_is_no_number(self, file, values):
+        frame = pd.DataFrame(values, columns=TOWNS)
+        frame.insert(0, "species", list("abcabcabc"))
+        frame["sex"] = ["f", "m", "", "f", "m", "", "f", "m", "4"]
+        with pytest.raises(ValueError, match="--index-column species --index-column sex if it"):
+            read_signals(file(frame), TableOptions())
+
+
+def test_years_as_r_writes_them_are_times(file, values):
+    frame = pd.DataFrame(values.T, columns=[f"X{1950 + 4 * k}" for k in range(9)])
+    frame.insert(0, "", TOWNS)
+    with pytest.raises(ValueError, match="If so, say --transpose"):
+        read_signals(file(frame), TableOptions())
+
+
+def test_nodes_in_rows_are_called_by_their_names(file, values):
+    frame = pd.DataFrame(values.T, columns=[f"t{k}" for k in range(9)])
+    frame.insert(0, "name", TOWNS)
+    frame.insert(1, "id", [17, 4, 9, 2])
+    table = read_signals(file(frame), TableOptions(transpose=True))
+    assert table.names == tuple(TOWNS)
+    frame["name"] = ["oslo", "oslo", "moss", "moss"]
+    table = read_signals(file(frame), TableOptions(transpose=True))
+    assert table.names == ("oslo 17", "oslo 4", "moss 9", "moss 2")
+
+
+def test_the_numbers_of_rows_that_r_writes_are_no_part_of_a_label(file, values):
+    days = pd.date_range("2024-01-01", periods=9).astype(str)
+    frame = pd.DataFrame(values, columns=TOWNS)
+    frame.insert(0, "date", days)
+    frame.insert(0, "", np.arange(1, 10))
+    assert read_signals(file(frame), TableOptions()).labels == tuple(days)
+
+
+class TestCodes:
+    def test_few_whole_numbers_among_measurements_are_warned_of(self, file):
+        rng = np.random.default_rng(0)
+        frame = pd.DataFrame(rng.normal(size=(40, 3)).round(3), columns=TOWNS[:3])
+        frame["quality"] = rng.integers(0, 3, 40)
+        (warning,) = read_signals(file(frame), TableOptions()).warnings
+        assert warning.startswith("the column 'quality' has 3 whole numbers only (0 to 2)")
+        assert not read_signals(file(frame), TableOptions(leave_out=["quality"])).warnings
+
+    def test_counts_beside_counts_are_not(self, file):
+        counts = np.random.default_rng(0).integers(0, 5, (40, 4))
+        assert not read_signals(file(pd.DataFrame(counts, columns=TOWNS)), TableOptions()).warnings
+
+
+def test_a_first_line_of_numbers_and_words_is_told(file, values):
+    rows = pd.DataFrame(values).to_csv(index=False, header=False)
+    table = read_signals(file("150,4,setosa,virginica\n" + rows), TableOptions())
+    assert table.names == ("150", "4", "setosa", "virginica")
+    assert "its first line ('150', '4', 'setosa', ...) was taken for names" in told(table)
+    plain = read_signals(file("day,1,2,3\n2024-01-01,1.5,2,3\n2024-01-02,1,2,4\n"), TableOptions())
+    assert "first line" not in told(plain)
+
+
+def test_several_constant_columns_are_warned_of_at_once(file, values):
+    values[:, 2:] = 7.0
+    (warning,) = read_signals(file(pd.DataFrame(values, columns=TOWNS)), TableOptions()).warnings
+    assert warning.startswith("the column 'moss' and 1 more never change (the first is 7)")
+
+
+def test_coordinates_alone_are_no_signals(file):
+    path = file("town,country,lat,lon\noslo,NO,59.9,10.7\nbergen,NO,60.4,5.3\n")
+    with pytest.raises(ValueError, match="no column of numbers besides coordinates"):
+        read_signals(path, TableOptions())

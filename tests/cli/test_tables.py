@@ -197,7 +197,7 @@ def test_a_first_column_that_counts_is_asked_about(tmp_path, text, asked):
     ("titles", "step", "asked"),
     [
         ("a,b,seen", 1.0, "say --index-column seen"),
-        ("id,b,seen", 0.1, "say --index-column seen"),
+        ("id,b,seen", 0.1, "say --index-column id --index-column seen"),
         ("elapsed,a,b", 0.25, "say --index-column elapsed"),
         ("a,b,seen", 0.0, None),
         ("a,b,seen", -1.0, None),

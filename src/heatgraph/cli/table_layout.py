@@ -63,7 +63,7 @@ def _number(text: str) -> float:
         raise ValueError(f"--missing must be a number or none, got {text!r}") from None
 
 
-CONSTANT = "never changes"
+CONSTANT = "never change"  # in the warning of one column, or of several
 
 
 def constant_columns(values: Array, shown: Callable[[int], str]) -> list[str]:
@@ -75,11 +75,29 @@ def constant_columns(values: Array, shown: Callable[[int], str]) -> list[str]:
     if not 0 < constant.size < values.shape[1]:  # that nothing varies is an error of the fit
         return []
     k = int(constant[0])
-    more = f", and {constant.size - 1} more," if constant.size > 1 else ""
+    which = f"{CONSTANT}s (it is {low[k]:g})"
+    if constant.size > 1:
+        which = f"and {constant.size - 1} more {CONSTANT} (the first is {low[k]:g})"
     return [
-        f"the {shown(k)}{more} {CONSTANT} (it is {low[k]:g}): nothing tells what such a node is "
-        "connected to; if its sensor was stuck, leave it out (--leave-out)"
+        f"the {shown(k)} {which}: nothing tells what such a node is connected to; if its sensor "
+        "was stuck, leave it out (--leave-out)"
     ]
+
+
+def coded_columns(values: Array, shown: Callable[[int], str]) -> list[str]:
+    """A warning of a column of few whole numbers among columns of measurements."""
+    whole = (np.isnan(values) | (values == np.rint(values))).all(axis=0)
+    if len(values) < MANY_ROWS or 2 * whole.sum() >= whole.size:
+        return []
+    for k in np.flatnonzero(whole).tolist():
+        found = np.unique(values[~np.isnan(values[:, k]), k])
+        if 1 < found.size <= MOST_CODES:
+            return [
+                f"the {shown(k)} has {found.size} whole numbers only ({found[0]:g} to "
+                f"{found[-1]:g}), and others have decimals: if it is a code, such as a class or "
+                "the quality of a measurement, leave it out (--leave-out)"
+            ]
+    return []
 
 
 def summary_columns(values: Array, names: Sequence[str]) -> list[int]:
@@ -119,13 +137,20 @@ NODE_LABEL = re.compile(
     r"|count(?:y|ies)|countr(?:y|ies)|detectors?|locations?|(?:.*[_ ])(?:node|station|site|sensor)",
     re.IGNORECASE,
 )
-TIME_NAME = re.compile(
-    r"(?:t|time|day|week|month|year|hour|step|obs|sample|signal|run|q)[_ ]?\d+", re.IGNORECASE
+TIME_NAME = re.compile(  # the last are years and dates as R writes them, X2020 and X2020.05.17
+    r"(?:t|time|day|week|month|year|hour|step|obs|sample|signal|run|q)[_ ]?\d+"
+    r"|x?(?:1[5-9]|20)\d\d(?:[._]\d\d?){0,2}",
+    re.IGNORECASE,
+)
+DAY_OR_CLOCK = re.compile(
+    r"\d{1,4}([./-])\d{1,2}\1\d{1,4}|\d{1,2}:\d\d(?::\d\d(?:\.\d+)?)?(?: ?[ap]m)?", re.IGNORECASE
 )
 COORDINATES = (
     (("longitude", "lon", "lng", "long"), ("latitude", "lat")),
     (("easting",), ("northing",)),
 )
+MANY_ROWS = 30  # from which on few different numbers are no chance
+MOST_CODES = 10
 FEW_ROWS = 3  # with fewer rows than this, numbers that increase are no sign of anything
 FEW_LABELS = 10
 TICKS = 5  # so many equal steps are not chance
@@ -261,7 +286,13 @@ def _labels_rows(columns: Columns, k: int, nodes: Sequence[str]) -> bool:
 def _are_dates(cells: Sequence[str]) -> bool:
     if not all(cell.strip()[:1].isdigit() for cell in cells):
         return False
-    return bool(pd.to_datetime(pd.Series(cells), errors="coerce", format="ISO8601").notna().all())
+    # Clocks that are put forward in spring have two distances from UTC.
+    times = pd.to_datetime(pd.Series(cells), errors="coerce", format="ISO8601", utc=True)
+    return bool(times.notna().all())
+
+
+def _are_times(cells: Sequence[str]) -> bool:
+    return _are_dates(cells) or all(map(DAY_OR_CLOCK.fullmatch, cells))
 
 
 def _counts(numbers: Array) -> bool:
@@ -300,9 +331,9 @@ def _shown_names(columns: Columns, some: Sequence[int]) -> str:
 
 
 def _texts(columns: Columns, layout: Layout) -> Iterator[tuple[int, list[str]]]:
-    """The columns that label the rows by text other than dates, with their cells."""
+    """The columns that label the rows by text other than times, with their cells."""
     texts = ((k, columns.text(k)) for k in layout.labels if columns.has_text(k))
-    return ((k, cells) for k, cells in texts if not _are_dates(cells))
+    return ((k, cells) for k, cells in texts if not _are_times(cells))
 
 
 def _ask_about_rows(path: object, columns: Columns, layout: Layout) -> None:
@@ -347,7 +378,7 @@ def _ask_about_counts(path: object, columns: Columns, layout: Layout) -> None:
         return
     numbers = columns.values[:, 0]
     if (np.diff(numbers) > 0).all() and not (numbers % 1.0).any():
-        raise _question(path, columns, 0, "holds whole numbers that increase")
+        raise _question(path, columns, 0, "holds whole numbers that increase", layout.labels)
 
 
 def ask_about_clocks(path: object, columns: Columns, layout: Layout) -> None:
@@ -359,18 +390,26 @@ def ask_about_clocks(path: object, columns: Columns, layout: Layout) -> None:
         least, most = steps.min(axis=0), steps.max(axis=0)
     for k in np.flatnonzero((least > 0.0) & (most <= (1.0 + EVEN) * least)).tolist():
         if k not in layout.labels and not columns.has_text(k):
-            raise _question(path, columns, k, "rises in even steps")
+            raise _question(path, columns, k, "rises in even steps", layout.labels)
 
 
-def _question(path: object, columns: Columns, k: int, what: str) -> ValueError:
+def _question(
+    path: object, columns: Columns, k: int, what: str, labels: Sequence[int]
+) -> ValueError:
     if columns.names is None:
-        labels = "give the columns names (a first line), and name it in --index-column"
+        answer = "give the columns names (a first line), and name it in --index-column"
     else:
-        labels = f"say --index-column {shlex.quote(columns.names[k])}"
+        answer = f"say {index_columns(columns.names, [*labels, k])}"
+    none = index_columns(columns.names or (), labels) or "--index-column none"
     return ValueError(
-        f"{path}: does the {columns.shown(k)}, which {what}, label the signals? If so, {labels}; "
-        "if it is a node, say --index-column none."
+        f"{path}: does the {columns.shown(k)}, which {what}, label the signals? If so, {answer}; "
+        f"if it is a node, say {none}."
     )
+
+
+def index_columns(names: Sequence[str], labels: Sequence[int]) -> str:
+    """The options that name all columns of labels: with one of them, the others are not guessed."""
+    return " ".join(f"--index-column {shlex.quote(names[k])}" for k in sorted(labels))
 
 
 def some_of(names: Sequence[str], at_most: int = 3) -> str:

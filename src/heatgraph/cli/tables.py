@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -34,9 +33,11 @@ from heatgraph.cli.table_layout import (
     Columns,
     Layout,
     ask_about_clocks,
+    coded_columns,
     constant_columns,
     coordinate_pair,
     gaps_marked,
+    index_columns,
     layout_of,
     some_of,
     summaries,
@@ -177,7 +178,7 @@ def _titles(
     if given is False:
         return None, 0, []
     if len(rows) < FEW_UNITS or not _are_titles(rows[1], rows[2], written):
-        return first, 1, []
+        return first, 1, _doubtful_names(rows, written) if given is None else []
     second = tuple(cell.strip() for cell in rows[1])
     values = [k for k, cell in enumerate(rows[2]) if written.number(cell) is not None]
     if _distinct([first[k] for k in values]):
@@ -195,6 +196,17 @@ def _are_names(cells: Sequence[str], written: NumberFormat) -> bool:
     if not all(cell and written.number(cell) is not None for cell in cells):
         return True
     return all(cell.isdecimal() for cell in cells) and _distinct(cells)
+
+
+def _doubtful_names(rows: Sequence[Sequence[str]], written: NumberFormat) -> list[str]:
+    """What to tell of a first line that has both numbers and words above columns of numbers."""
+    below = rows[min(1, len(rows) - 1)]
+    pairs = zip(rows[0], below, strict=True)
+    above = [name.strip() for name, cell in pairs if written.number(cell) is not None]
+    numbers = [written.number(name) is not None for name in above if name]
+    if all(numbers) or not any(numbers):
+        return []
+    return [f"its first line ({some_of(above)}) was taken for names (--no-header: for a signal)"]
 
 
 def _are_titles(second: Sequence[str], third: Sequence[str], written: NumberFormat) -> bool:
@@ -245,18 +257,20 @@ def _settle(
     nodes = [k for k in range(columns.n_columns) if k not in layout.labels]
     if not nodes and options.index_column is None:
         k = next((k for k in reversed(layout.labels) if columns.has_text(k)), 0)
+        besides = " besides coordinates" if layout.coordinates else ""
         raise ValueError(
-            f"{path} has no column of numbers: {columns.shown(k)} has {some_of(columns.text(k))}. "
-            "Columns of text are separated by commas, semicolons or tabs, and a cell has a number "
-            "alone, without its unit"
+            f"{path} has no column of numbers{besides}: {columns.shown(k)} has "
+            f"{some_of(columns.text(k))}. Columns of text are separated by commas, semicolons or "
+            "tabs, and a cell has a number alone, without its unit"
         )
     for k in nodes:
         if columns.has_text(k):
-            raise _not_a_number(path, columns, k)
+            raise _not_a_number(path, columns, k, layout.labels)
     values = np.ascontiguousarray(columns.values[:, nodes])
     across = None if columns.names is None else tuple(columns.names[k] for k in nodes)
     pair = layout.coordinates or ()
-    down = _row_labels(columns, [k for k in layout.labels if k not in pair] or layout.labels)
+    texts = [k for k in layout.labels if k not in pair] or layout.labels
+    down = _row_labels(columns, texts, options)
     origin = Origin(columns, nodes, bool(options.transpose))
     notes = (*notes, *layout.notes)
     if not options.transpose:
@@ -334,19 +348,34 @@ def _layout(path: Path, columns: Columns, options: TableOptions) -> Layout:
     return Layout(tuple(sorted(_column(path, columns, name, "--index-column") for name in given)))
 
 
-def _row_labels(columns: Columns, labels: Sequence[int]) -> tuple[str, ...] | None:
-    """One label per row: the cells of all columns that label the rows, beside each other."""
+def _row_labels(
+    columns: Columns, labels: Sequence[int], options: TableOptions
+) -> tuple[str, ...] | None:
+    """One label per row: the cells of all columns that label the rows, beside each other.
+
+    Unless the user named the columns, names are enough for nodes, and a column without a name
+    that only counts the rows is left out.
+    """
     if not labels:
         return None
-    return tuple(map(" ".join, zip(*(columns.text(k) for k in labels), strict=True)))
+    texts = {k: columns.text(k) for k in labels}
+    if options.index_column is None:
+        names = (k for k in labels if columns.has_text(k) and _distinct(texts[k]))
+        if options.transpose and (k := next(names, None)) is not None:
+            return tuple(texts[k])
+        counts = [list(map(str, range(k, k + columns.n_rows))) for k in (0, 1)]
+        nameless = columns.names is not None and columns.names[0] in ("", "Unnamed: 0")
+        if nameless and len(texts) > 1 and texts.get(0) in counts:
+            del texts[0]
+    return tuple(map(" ".join, zip(*texts.values(), strict=True)))
 
 
-def _not_a_number(path: Path, columns: Columns, k: int) -> ValueError:
+def _not_a_number(path: Path, columns: Columns, k: int, labels: Sequence[int]) -> ValueError:
     row, names = int(columns.is_text[:, k].argmax()), columns.names
     cell = columns.text(k)[row]
     hint = "; leave a value that is not known empty"
     if names is not None:
-        hint += f", or say --index-column {shlex.quote(names[k])} if it labels the signals"
+        hint += f", or say {index_columns(names, [*labels, k])} if it labels the signals"
     if re.fullmatch(r"-?\d+,\d+", cell):
         hint = "; if commas mark decimals, say --decimal ,"
     return ValueError(
@@ -400,7 +429,12 @@ def _check(path: Path, table: SignalTable, options: TableOptions) -> SignalTable
     warnings = []
     if options.nodes is None:
         named = summaries(table.names or (), table.labels or ())
-        warnings = [*constant_columns(values, column), *named, *_few_signals(values, options)]
+        warnings = [
+            *constant_columns(values, column),
+            *coded_columns(values, column),
+            *named,
+            *_few_signals(values, options),
+        ]
     return replace(table, values=values, notes=tuple(notes), warnings=tuple(warnings))
 
 
