@@ -8,8 +8,10 @@ import subprocess
 import sys
 
 import numpy as np
+import pandas as pd
 import pytest
 
+from heatgraph.datasets import make_graph, make_heat_signals
 from heatgraph.estimators import HeatCovariance, LearnHeat
 from heatgraph.graph import Graph
 from heatgraph.models.heat import HeatObjective
@@ -70,6 +72,17 @@ def test_what_is_printed(run, signals, tmp_path):
     assert "30 signals on 6 nodes" in done.stderr
     done = run("learn", signals, "--output", tmp_path / "quiet", "--quiet", *PENALTIES)
     assert done.stderr == ""
+
+
+def test_a_second_scale_of_little_heat_is_warned_of(run, tmp_path):
+    X, _ = make_heat_signals(make_graph("er", 8, 3), [2.0], 60, 1, 0.02, random_state=3)
+    pd.DataFrame(X).add_prefix("n").to_csv(tmp_path / "s.csv", index=False)
+    fit = ("learn", tmp_path / "s.csv", *SPARSE, "--tol", 1e-3, "--alpha", 0.1, "--beta", 0.1)
+    done = run(*fit, "-o", tmp_path / "two")
+    (warning,) = json.loads((tmp_path / "two" / "summary.json").read_text())["warnings"]
+    assert "has 0% of the heat, and may be one too many: --n-scales 1 learns" in warning
+    assert warning in done.stderr
+    assert "one too many" not in run(*fit, "-o", tmp_path / "one", "--n-scales", 1).stderr
 
 
 def test_json_is_all_of_standard_output(run, signals, tmp_path):

@@ -1,5 +1,7 @@
 """The page of a Gaussian model: p-values, variances, intervals, and which model was kept."""
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -87,6 +89,16 @@ def test_the_page_has_all_of_it(model, frame, tmp_path):
     assert "<td>source variances, used</td>" in page
     assert page.count('class="chosen"') == 2  # of the models, and of what was tried
     assert "<i>c" not in page
+    assert "nan" not in re.sub("<script.*?</script>", "", page, flags=re.DOTALL)
+
+
+def test_a_comparison_of_an_older_file_has_no_typical_ratio(model, frame, tmp_path):
+    model.comparison_ = ModelComparison(0.31, 0.02, 0.12, 0.01, 0.015, 60.0, 0.4)
+    write_report(model, tmp_path / "report.html", frame)
+    model.comparison_ = None
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "<td>sparse less gaussian</td><td>+0.1900</td>" in page
+    assert "log of the ratio" not in page
 
 
 def test_edges_chosen_by_their_p_values_have_no_cut(frame, tmp_path):

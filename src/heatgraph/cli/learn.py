@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -70,6 +71,8 @@ PREDICTED = (
     "predicted_by_ledoit_wolf",
     "difference_standard_error",
 )
+LITTLE = 0.1  # share of the heat below which a scale may be none
+CLOSE = 1.2  # times another one, a scale may be the same
 SURE = 0.95  # confidence from which an edge is called nearly certain
 STOPPED = (
     "stopped before there was a graph, and nothing was written; with --checkpoint FILE, the same "
@@ -248,6 +251,7 @@ def learn(
                 out.note(f"Going on from {', '.join(map(str, going_on))}.")
             fitted = fit(task, table, out)
             _warn_of_prediction(fitted, out)
+            _warn_of_scales(fitted, out)
             write_fit(folder, fitted, table, out, xy)
             if report and isinstance(table, SignalTable):
                 title = f"The graph learned from {signals[0].name}"
@@ -389,13 +393,31 @@ def _warn_of_prediction(model: Any, out: Output) -> None:
         )
 
 
+def _warn_of_scales(model: Any, out: Output) -> None:
+    chosen = _chosen(model)
+    shares, scales = chosen.get("share_of_heat", []), chosen.get("scales", [])
+    if len(shares) < 2 or model.n_scales == "auto" or model.scales is not None:
+        return
+    least = int(np.argmin(shares))
+    if shares[least] < LITTLE:
+        doubt = f"the scale {scales[least]:.3g} has {shares[least]:.0%} of the heat"
+    elif any(b < CLOSE * a for a, b in pairwise(sorted(scales))):
+        doubt = f"the scales {' and '.join(f'{tau:.3g}' for tau in scales)} are close together"
+    else:
+        return
+    out.warning(
+        f"{doubt}, and may be one too many: --n-scales 1 learns a single one, --n-scales auto "
+        "chooses the number"
+    )
+
+
 def _told_graph(facts: dict[str, Any], model: Any) -> str:
     sources = ""
     if "scales" in facts:
         scales, each = facts["scales"], facts.get("sources_per_signal")
         found = "" if each is None else f"{each:.2g} sources each, "
         times = [f"{tau:.3g}" for tau in scales]
-        if len(scales) > 1 and each is not None:  # a scale with little heat may be none
+        if len(scales) > 1 and each is not None:
             shares = facts["share_of_heat"]
             times = [
                 f"{tau} ({share:.0%} of the heat)" for tau, share in zip(times, shares, strict=True)
@@ -413,15 +435,14 @@ def _told_confidence(model: Any) -> str:
     confidence = model.graph_.confidence
     if confidence is None or not np.isfinite(confidence).any():
         return ""
-    sure = int(np.sum(confidence >= SURE))
     how = "a p-value below" if isinstance(model, HeatCovariance) else "a confidence above"
     bound = 1.0 - SURE if isinstance(model, HeatCovariance) else SURE
-    return f"; {sure} of the edges {'has' if sure == 1 else 'have'} {how} {bound:.2g}"
+    return f"; {counted(int(np.sum(confidence >= SURE)), 'edge')} with {how} {bound:.2g}"
 
 
 def where(output: Path, table: SignalTable | ClusterTable) -> list[str]:
-    """Where the results are, and the page to look at."""
-    lines = [f"Results are in {output}"]
+    """Where the results are, the page to look at, and what to do if it looks wrong."""
+    lines = [f"Results are in {output}", *address_of(output)]
     if not isinstance(table, SignalTable):
         lines.append(
             f"There is no sources.csv and no {REPORT}: signals that Dask reads stay with its "
@@ -431,7 +452,7 @@ def where(output: Path, table: SignalTable | ClusterTable) -> list[str]:
         "If the graph looks wrong: heatgraph compare shows how other methods do on the same "
         "signals, and --n-edges or --cut keep more or fewer edges."
     )
-    return [*lines, *address_of(output)]
+    return lines
 
 
 def _checked_places(places: pd.DataFrame | None, table: SignalTable | ClusterTable) -> Array | None:

@@ -369,14 +369,18 @@ class ModelComparison:
                 f"{head}: on held-out signals it misses {missed}; the {other} one "
                 f"({ESTIMATOR_OF[other]}) was not compared."
             )
-        # The typical ratio, and what it is with a standard error more or less.
-        apart, error = -abs(self.log_ratio), self.log_ratio_error
-        ratio, low, high = (f"{np.exp(apart + k * error):.2g}" for k in (0, -1, 1))
-        text = (
-            f"{head}: in a typical held-out signal its squared error at hidden entries is {ratio} "
-            f"({low} to {high}) times that of the {other} one ({ESTIMATOR_OF[other]}). It misses "
-            f"{missed}, the {other} one {percent(*self.missed(other))}."
-        )
+        if np.isnan(self.log_ratio):  # of an older file
+            apart, error = -abs(self.difference), self.difference_error
+            text = f"{head}: on held-out signals it"
+        else:  # the typical ratio, and what it is with a standard error more or less
+            apart, error = -abs(self.log_ratio), self.log_ratio_error
+            ratio, low, high = (f"{np.exp(apart + k * error):.2g}" for k in (0, -1, 1))
+            text = (
+                f"{head}: in a typical held-out signal its squared error at hidden entries is "
+                f"{ratio} ({low} to {high}) times that of the {other} one "
+                f"({ESTIMATOR_OF[other]}). It"
+            )
+        text += f" misses {missed}, the {other} one {percent(*self.missed(other))}."
         if self.missed(other)[0] < self.missed(self.kept)[0]:
             text += f" A few signals hold most of the errors, in which the {other} one is better."
         if -apart <= CHANCE * error:
@@ -421,15 +425,16 @@ class Predicted(NamedTuple):
 
     def __str__(self) -> str:
         share = round(self.share, 3) + 0.0  # never "-0.0%"
-        text = f"predicts {percent(share, self.error)} of the variance of hidden values"
+        text = f"predicts {share:.1%} ± {self.error:.1%} of the variance of hidden values"
         if np.isnan(self.without):
             return text
-        text += f"; LedoitWolf, without a graph, {self.without:.1%}"
+        text += f"; LedoitWolf, without a graph, predicts {self.without:.1%}"
         if np.isnan(self.difference_error):
             return text
-        more = "more" if self.without > share else "less"
-        apart = percent(abs(self.without - share), self.difference_error)
-        return f"{text}, {apart} {more}"
+        apart = abs(self.without - self.share)
+        text += f", which is {apart:.1%} ± {self.difference_error:.1%} "
+        text += "more" if self.without > self.share else "less"
+        return text if apart > CHANCE * self.difference_error else f"{text} and may be chance"
 
 
 def percent(share: float, error: float) -> str:

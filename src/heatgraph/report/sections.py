@@ -320,8 +320,9 @@ def _compared(comparison: ModelComparison) -> str:
     if comparison.is_complete:
         paired = f"{comparison.difference:+.4f}", f"{comparison.difference_error:.4f}"
         rows.append(["sparse less gaussian", *paired, ""])
-        ratio = f"{comparison.log_ratio:+.2f}", f"{comparison.log_ratio_error:.2f}"
-        rows.append(["log of the ratio of squared errors, mean over signals", *ratio, ""])
+        if np.isfinite(comparison.log_ratio):  # older files do not have it
+            ratio = f"{comparison.log_ratio:+.2f}", f"{comparison.log_ratio_error:.2f}"
+            rows.append(["log of the ratio of squared errors, mean over signals", *ratio, ""])
     if np.isfinite(comparison.no_graph):
         rows.append(["no graph (LedoitWolf)", f"{comparison.no_graph:.4f}", "", ""])
     chosen = 0 if comparison.kept == "sparse" else 1
