@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import contextmanager
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -15,6 +16,7 @@ from sklearn.covariance import LedoitWolf
 import heatgraph
 from heatgraph import GeneralizedLaplacian, Graph, SmoothGraph
 from heatgraph.comparison import Comparison, MethodResult
+from heatgraph.comparison import run as comparing
 from heatgraph.comparison.methods import METHODS, NO_GRAPH, chosen_methods
 from heatgraph.comparison.table import share_missed
 from heatgraph.datasets import make_graph, make_heat_signals
@@ -135,6 +137,30 @@ def test_the_verdict_says_what_is_chance():
     assert "none of the graphs helps to predict these signals." in plain
 
 
+def test_the_time_left_is_that_of_the_method_that_takes_long(frame, monkeypatch):
+    clock, ends = [0.0], []
+
+    class Timed(LedoitWolf):
+        def fit(self, X, y=None):
+            clock[0] += (100.0 if self.store_precision else 0.1) * len(X)
+            return super().fit(X)
+
+    @contextmanager
+    def bar(name):
+        yield lambda done, of, text, end: ends.append((text, clock[0], end))
+
+    monkeypatch.setattr(comparing, "counting_bar", bar)
+    monkeypatch.setattr(comparing.time, "monotonic", lambda: clock[0])
+    methods = {"quick": Timed(store_precision=False), "slow": Timed()}
+    heatgraph.compare(frame, methods, verbose=1)
+    assert all(end is None for text, _, end in ends if text != "slow")
+    slow = [(now, end) for text, now, end in ends if text == "slow"]
+    assert len(slow) == 6
+    left = [(end - now) / (clock[0] - now) for now, end in slow[:-1]]
+    assert all(0.8 < ratio < 1.25 for ratio in left)
+    assert slow[-1][1] == pytest.approx(clock[0])
+
+
 def test_nothing_compared_is_a_result_too(tmp_path):
     nothing = Comparison((), interrupted=True)
     assert nothing.verdict.startswith("No method predicts hidden entries")
@@ -160,7 +186,8 @@ def test_gaps_are_for_those_that_take_them(frame):
     X = frame.to_numpy().copy()
     X[np.random.default_rng(0).random(X.shape) < 0.1] = np.nan
     found = heatgraph.compare(X, ["GGL", "HeatFilter", "LedoitWolf", "KNN"])
-    assert "NaN" in found["HeatFilter"].status
+    told = "failed: it takes complete signals only, and there are gaps (NaN)"
+    assert found["HeatFilter"].status == told
     assert all(found[name].missed < 1.0 for name in ("GGL", "LedoitWolf", "KNN"))
 
 

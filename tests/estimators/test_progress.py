@@ -38,6 +38,22 @@ def test_a_line_fits_on_a_terminal(terminal):
     assert "step 123, 4321 edges, residual 3e-04" in told[-1]
 
 
+def test_the_name_of_a_stage_is_not_cut(terminal):
+    with progress.stage("sparse model, fold 3/3"), watch_fit(1, None, tol=1e-6) as watch:
+        watch.step(Progress(123, 2000, 1234.5, 4321, 3.2e-4))
+    told = " ".join(terminal.getvalue().split())
+    assert "\u2026" not in told
+    assert "step 123, 4321 edges, residual 3e-04 0:00:0" in told
+
+
+@pytest.mark.parametrize(("end", "left"), [(None, "--:--"), (125.0, "02:05"), (-5.0, "00:00")])
+def test_a_bar_counts_down_to_a_time_that_is_known(terminal, monkeypatch, end, left):
+    monkeypatch.setattr(progress.time, "monotonic", lambda: 0.0)
+    with progress.counting_bar("comparing") as show:
+        show(3, 9, "LearnHeat", end=end)
+    assert f"{left} LearnHeat" in terminal.getvalue()
+
+
 def test_what_is_done_after_the_last_iteration_is_named(terminal):
     with watch_fit(1, None, tol=1e-6) as watch:
         watch.step(Progress(123, 2000, 1234.5, 4321, 3.2e-4))

@@ -155,7 +155,8 @@ def test_labels_of_nodes_that_nearly_coincide_are_not_mistaken():
 
 
 def test_many_names_are_left_out():
-    assert not plot_graph(make_graph("ring", 60)).texts
+    assert not plot_graph(make_graph("ring", 80)).texts
+    assert len(plot_graph(make_graph("ring", 64)).texts) == 64
 
 
 def test_heavy_edges_are_wider_and_darker():
@@ -253,6 +254,8 @@ def test_the_choice_is_ringed():
     assert ring.get_label() == "chosen"
     assert np.allclose(ring.get_offsets(), [(0.2, 0.6)])
     labels = [text.get_text() for text in plot_selection(tried, alpha=0.3, beta=1.0).legend_.texts]
+    hundreds = plot_selection(tried.assign(beta=[141.3, 141.3, 47.1]))
+    assert {text.get_text() for text in hundreds.legend_.texts} == {"beta 140", "beta 47"}
     assert "chosen" not in labels
     assert plot_selection(tried).get_xscale() == "log"
     assert plot_selection(tried.assign(alpha=0.0)).get_xscale() == "linear"

@@ -2,6 +2,7 @@
 
 import re
 import time
+import zlib
 
 import numpy as np
 import pandas as pd
@@ -310,6 +311,21 @@ def test_printed_from_the_dark_it_is_light(open_page, hostile_page, tmp_path):
     assert brightness() < 0.2
     page.emulate_media(media="print")
     assert brightness() > 0.9
+
+
+def test_printed_from_the_dark_without_backgrounds_it_is_light(open_page, hostile_page):
+    """As browsers print unless asked otherwise."""
+    page = open_page(hostile_page, color_scheme="dark").page
+    content = page.pdf(format="A4", print_background=False)
+    pictures = [
+        np.frombuffer(zlib.decompress(stream), np.uint8)
+        for kind, stream in re.findall(
+            rb"/Type /XObject\n/Subtype /Image(.*?)>> stream\n(.*?)\nendstream", content, re.DOTALL
+        )
+        if b"/DeviceRGB" in kind
+    ]
+    assert pictures
+    assert all(np.median(picture) > 200 for picture in pictures)
 
 
 def test_every_control_is_reached_by_the_keyboard(open_page, hostile_page):

@@ -80,7 +80,7 @@ def test_the_page_has_all_of_it(model, frame, tmp_path):
         assert title in page
     assert "Missing values" in page
     assert "<td>sparse (LearnHeat)</td><td>0.3100</td><td>0.0200</td>" in page
-    assert '<tr class="chosen"><td>gaussian (HeatCovariance)</td><td>0.1200</td>' in page
+    assert '<tr class="chosen"><td>gaussian (HeatCovariance), kept</td><td>0.1200</td>' in page
     assert "<td>sparse less gaussian</td><td>+0.1900</td><td>0.0150</td>" in page
     assert "mean over signals</td><td>+0.70</td><td>0.20</td>" in page
     assert "<td>day 3</td><td>&lt;i&gt;c</td>" in page

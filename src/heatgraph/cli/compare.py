@@ -96,7 +96,11 @@ def compare(
         summary: dict[str, Any] = {"command": "compare", "signals_file": str(signals)}
         summary |= {**json_module.loads(found.to_json()), "files": files}
         summary["warnings"] = out.warnings
-        unfinished = [f"{r.name}: {r.status}" for r in found.results if r.status != "ok"]
+        statuses: dict[str, list[str]] = {}
+        for result in found.results:
+            statuses.setdefault(result.status, []).append(result.name)
+        statuses.pop("ok", None)
+        unfinished = [f"{', '.join(names)}: {status}" for status, names in statuses.items()]
         told = [*unfinished, found.verdict, f"Results are in {output}", *address_of(output)]
         out.show(summary, [_rows(found), *told])
     if found.interrupted:

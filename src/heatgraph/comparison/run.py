@@ -26,7 +26,8 @@ from heatgraph.graph import Graph
 from heatgraph.metrics import average_precision, edge_scores
 from heatgraph.solvers.result import Status
 
-Advance = Callable[[str], None]
+Advance = Callable[[str, float], None]  # a method, and the share of its work that is done
+COMPLETE_ONLY = "failed: it takes complete signals only, and there are gaps (NaN)"
 
 
 def compare(
@@ -100,13 +101,17 @@ def compare(
     chosen = chosen_methods(methods, truth is not None)
     judged: dict[str, _Judged] = {}
     interrupted = False
-    done, total = count(1), len(chosen) * task.n_fits
-    with counting_bar("comparing") if verbose else nullcontext(lambda *_: None) as report:
+    done, total = count(1), len(chosen) * len(task.sizes)
+    last, begun = next((name for name in reversed(chosen) if name != "mean"), "mean"), 0.0
+    with counting_bar("comparing") if verbose else nullcontext(lambda *_, **__: None) as report:
 
-        def advance(name: str) -> None:
-            report(next(done), total, name)
+        def advance(name: str, share: float) -> None:
+            # Some methods take a hundred times as long as others: the last one tells how long.
+            end = begun + (time.monotonic() - begun) / share if name == last else None
+            report(next(done), total, name, end=end)
 
         for name, estimator in chosen.items():
+            begun = time.monotonic()
             try:
                 judged[name] = task.judge(name, estimator, n_jobs, advance)
             except KeyboardInterrupt:
@@ -161,9 +166,10 @@ class _Task:
         return cls(held_out, held_out.errors(NodeMeans())[1], seed, truth)
 
     @property
-    def n_fits(self) -> int:
-        """Of one method: all signals, two halves, one for each fold."""
-        return 3 + len(self.held_out.folds)
+    def sizes(self) -> list[int]:
+        """The numbers of signals that a method is fitted on: two halves, the folds, everything."""
+        M = len(self.total)
+        return [(M + 1) // 2, M // 2, *(len(split.train) for split in self.held_out.folds), M]
 
     def judge(self, name: str, estimator: Any, n_jobs: int | None, advance: Advance) -> _Judged:
         """All fits of a method; an error that a fit raises becomes the reason of the row."""
@@ -172,15 +178,19 @@ class _Task:
             model.set_params(random_state=self.seed)
         run = Parallel(n_jobs=1 if n_jobs is None else n_jobs, return_as="generator")
         fits: list[_Fit] = []
+        shares = np.cumsum(self.sizes) / np.sum(self.sizes)
         try:
             for fit in run(delayed(_fit)(model, *part) for part in self._parts()):
+                advance(name, float(shares[len(fits)]))
                 fits.append(fit)
-                advance(name)
         except Exception as error:  # of any kind: the methods that are done would be lost with it
-            for _ in range(self.n_fits - len(fits)):
-                advance(name)
+            for _ in shares[len(fits) :]:
+                advance(name, 1.0)
             kind = "" if isinstance(error, ValueError) else f"{type(error).__name__}: "
-            return _Judged(MethodResult(name, status=f"failed: {kind}{error}"))
+            gaps = "NaN" in str(error) and bool(np.isnan(self.held_out.rows).any())
+            return _Judged(
+                MethodResult(name, status=COMPLETE_ONLY if gaps else f"failed: {kind}{error}")
+            )
         return self._row(name, fits)
 
     def _parts(self) -> Iterator[tuple[Any, tuple[Array, Mask, float] | None]]:

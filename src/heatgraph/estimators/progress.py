@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
+from typing import Any
 
 from rich.console import Console
 from rich.progress import (
@@ -15,11 +16,14 @@ from rich.progress import (
     MofNCompleteColumn,
     Progress,
     SpinnerColumn,
+    Task,
     TaskID,
     TextColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
+from rich.table import Column
+from rich.text import Text
 
 from heatgraph.solvers.result import Monitor
 from heatgraph.solvers.result import Progress as Step
@@ -87,8 +91,9 @@ def progress_bars(tol: float | None = None) -> Iterator[Watch]:
         return
     columns = (
         SpinnerColumn(),
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=20),
+        # On a narrow terminal the name of the stage takes two lines, and nothing is cut.
+        TextColumn("{task.description}", table_column=Column()),
+        BarColumn(bar_width=10),
         TextColumn("{task.fields[state]}"),
         TimeElapsedColumn(),
         TimeRemainingColumn(compact=True),
@@ -111,20 +116,41 @@ def progress_bars(tol: float | None = None) -> Iterator[Watch]:
         yield replace(_watch(show, tol, console), begin=begin)
 
 
+class _TimeLeft(TimeRemainingColumn):
+    """The time until ``end``, on the clock of ``time.monotonic``, where a task has that field."""
+
+    def render(self, task: Task) -> Text:
+        if "end" not in task.fields:
+            return super().render(task)
+        end = task.fields["end"]
+        if end is None:
+            return Text("--:--", style="progress.remaining")
+        minutes, seconds = divmod(max(0, round(end - time.monotonic())), 60)
+        return Text(f"{minutes:02d}:{seconds:02d}", style="progress.remaining")
+
+
 @contextmanager
-def counting_bar(name: str) -> Iterator[Callable[[int, int, str], None]]:
-    """A bar over a number of things: called with how many are done, of how many, and which."""
+def counting_bar(name: str) -> Iterator[Callable[..., None]]:
+    """A bar over a number of things: called with how many are done, of how many, and which.
+
+    ``end`` is the time at which all will be done, or None while nobody knows; without it, the
+    time left is what things of equal length take.
+    """
     columns = (
         TextColumn("{task.description:<10}"),
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
-        TimeRemainingColumn(compact=True),
+        _TimeLeft(compact=True),
         TextColumn("{task.fields[text]}"),
     )
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task(name, total=None, text="")
-        yield lambda done, of, text: progress.update(task, completed=done, total=of, text=text)
+
+        def show(done: int, of: int, text: str, **end: Any) -> None:
+            progress.update(task, completed=done, total=of, text=text, **end)
+
+        yield show
 
 
 Show = Callable[[str, int, int, str], None]

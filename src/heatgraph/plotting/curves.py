@@ -101,7 +101,7 @@ def plot_selection(
     value, title = _judged_by(selection)
     groups = selection.groupby(["n_scales", "beta"])
     for k, ((size, spread), rows) in enumerate(groups):
-        label = f"beta {spread:.2g}" + (f", {size} scales" if several else "")
+        label = f"beta {two_digits(spread)}" + (f", {size} scales" if several else "")
         path, bars = rows.sort_values("alpha"), value == "missed"
         _errors_along(ax, k, path, "alpha", label, value, bars=bars)
     if alpha is not None and beta is not None:
@@ -214,7 +214,7 @@ def plot_stretches(
     value, title = _judged_by(stretches)
     bars = value == "missed"
     for k, (spread, best) in enumerate(every.groupby("beta")):
-        _errors_along(ax, k, best, "stretch", f"beta {spread:.2g}", value, bars=bars)
+        _errors_along(ax, k, best, "stretch", f"beta {two_digits(spread)}", value, bars=bars)
     if scale is not None and beta is not None:
         _ring(ax, every, chosen_stretch(every, scale, beta), "stretch", value)
     if bars:  # a dictionary that is far off can miss many times what there is
@@ -228,7 +228,7 @@ def _tick(ax: Axes, tried: pd.Series[float]) -> None:
     values = sorted(set(tried))
     if values[0] > 0.0:
         ax.set_xscale("log")
-    ax.set_xticks(values, [f"{value:.2g}" for value in values])
+    ax.set_xticks(values, [*map(two_digits, values)])
     ax.minorticks_off()
 
 
@@ -384,3 +384,8 @@ def plot_weights(graph: Graph, cut: float | None = None, ax: Axes | None = None)
     ax.yaxis.set_major_locator(MaxNLocator(5, integer=True))
     bare(ax)
     return ax
+
+
+def two_digits(value: Any) -> str:
+    """A number to two digits: 140, not 1.4e+02."""
+    return f"{float(f'{value:.1e}'):g}"

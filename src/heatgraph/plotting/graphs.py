@@ -23,6 +23,7 @@ from heatgraph.plotting.style import (
     LITERAL,
     MARKERS,
     MAX_NAMES,
+    MAX_NAMES_ALONE,
     NEGATIVE,
     POSITIVE,
     SIGNED,
@@ -53,7 +54,7 @@ def plot_graph(
     Parameters
     ----------
     graph : Graph
-        Its names are written beside the nodes up to 40 of them, long ones shortened.
+        Its names are written beside the nodes up to 70 of them, long ones shortened.
     coordinates : array-like, shape (n_nodes, 2), optional
         Where the nodes are; by default the graph's own, else a layout by springs, the same at
         every call.
@@ -78,7 +79,7 @@ def plot_graph(
     draw_edges(ax, graph, places)
     draw_nodes(ax, places, shown)
     frame(ax, places)
-    if graph.n_nodes <= MAX_NAMES:
+    if graph.n_nodes <= MAX_NAMES_ALONE:
         draw_labels(ax, places, texts(graph), graph.edges)
     return ax
 

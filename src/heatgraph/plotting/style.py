@@ -16,7 +16,7 @@ BLUE, ORANGE, VERMILION, INK = "#0072B2", "#E69F00", "#D55E00", "#222222"
 SEQUENCE = (BLUE, ORANGE, VERMILION, "#009E73", "#CC79A7", "#56B4E9", INK)
 SIGNED, POSITIVE, NEGATIVE = "PuOr_r", "cividis", "cividis_r"
 MARKERS = "osD^v<>p"
-MAX_NAMES = 40
+MAX_NAMES, MAX_NAMES_ALONE = 40, 70  # nodes whose names are written, in rows and in one picture
 LONGEST = 20  # name that is written in full
 # Text that is the user's is drawn as written: a dollar sign in a name opens no formula.
 LITERAL: dict[str, Any] = {"parse_math": False, "usetex": False}

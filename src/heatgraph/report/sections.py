@@ -315,18 +315,18 @@ def _compared(comparison: ModelComparison) -> str:
     for name in ("sparse", "gaussian"):
         missed, error = comparison.missed(name)
         known = [f"{missed:.4f}", f"{error:.4f}"] if np.isfinite(missed) else ["not compared", ""]
-        kept = "kept" if name == comparison.kept else ""
-        rows.append([f"{name} ({ESTIMATOR_OF[name]})", *known, kept])
+        kept = ", kept" if name == comparison.kept else ""
+        rows.append([f"{name} ({ESTIMATOR_OF[name]}){kept}", *known])
     if comparison.is_complete:
         paired = f"{comparison.difference:+.4f}", f"{comparison.difference_error:.4f}"
-        rows.append(["sparse less gaussian", *paired, ""])
+        rows.append(["sparse less gaussian", *paired])
         if np.isfinite(comparison.log_ratio):  # older files do not have it
             ratio = f"{comparison.log_ratio:+.2f}", f"{comparison.log_ratio_error:.2f}"
-            rows.append(["log of the ratio of squared errors, mean over signals", *ratio, ""])
+            rows.append(["log of the ratio of squared errors, mean over signals", *ratio])
     if np.isfinite(comparison.no_graph):
-        rows.append(["no graph (LedoitWolf)", f"{comparison.no_graph:.4f}", "", ""])
+        rows.append(["no graph (LedoitWolf)", f"{comparison.no_graph:.4f}", ""])
     chosen = 0 if comparison.kept == "sparse" else 1
-    return table(["model", "missed", "standard error", ""], rows, chosen)
+    return table(["model", "missed", "standard error"], rows, chosen)
 
 
 def _edges(content: Content) -> str:
