@@ -156,7 +156,7 @@ def test_missing_values_are_allowed(run, frame, tmp_path):
         (["--hold-scales"], "--scales must be given to be held"),
         (["--atoms", "heavy"], "--atoms must be one of"),
         (["--solver", "magic"], "--solver must be one of"),
-        (["--solver", "paper"], '--atoms must be "raw"'),
+        (["--solver", "paper", "--model", "sparse"], '--atoms must be "raw"'),
         (["--jobs", "0"], "--jobs must be a number of threads"),
         (["--n-edges", "0"], "--n-edges must be"),
         (["--candidates", "nowhere.csv"], "a number of neighbours or a CSV file of pairs"),

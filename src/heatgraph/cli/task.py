@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from heatgraph.baselines import (
 )
 from heatgraph.cli.options import option_of
 from heatgraph.estimators import HeatCovariance, LearnHeat
-from heatgraph.estimators.choosing_model import MODELS, SHARED, choose_model, stage_files
+from heatgraph.estimators.choosing_model import MODELS, choose_model, stage_files
 from heatgraph.estimators.hidden import ESTIMATOR_OF
 
 METHODS: dict[str, tuple[type[Any], ...]] = {
@@ -84,53 +84,21 @@ def asked(method: str, model: str | None, options: Mapping[str, Any]) -> Task:
     if model is not None:
         raise ValueError(f"--model has no meaning with --method {method}")
     known = METHODS[method][0]().get_params()
-    _refuse([key for key in given if key not in known], f"--method {method}")
+    foreign = [option_of(key) for key in given if key not in known]
+    if foreign:
+        raise ValueError(f"{', '.join(foreign)} has no meaning with --method {method}")
     return Task(method, None, given)
 
 
 def _asked_of_heat(model: str | None, given: dict[str, Any]) -> Task:
-    if model is not None and model not in ("auto", *MODELS):
-        raise ValueError(f"--model must be one of sparse, gaussian, auto; got {model!r}")
-    own = {name: [key for key in given if _belongs(key, given[key], name)] for name in MODELS}
-    if all(own.values()):
-        sparse, gaussian = (option_of(own[name][0]) for name in ("sparse", "gaussian"))
-        raise ValueError(
-            f"{sparse} is an option of --model sparse and {gaussian} of --model gaussian: give one"
-        )
-    notes: tuple[str, ...] = ()
-    if model is None:
-        model = next((name for name, keys in own.items() if keys), "auto")
-        if model != "auto":
-            options = ", ".join(map(option_of, own[model]))
-            verb = "implies" if len(own[model]) == 1 else "imply"
-            notes = (f"{options} {verb} --model {model}, so that no models are compared",)
-    for name, keys in own.items():
-        if name != model:
-            more = f"; it belongs to --model {name}" if model == "auto" else ""
-            _refuse(keys, f"--model {model}", more)
-    if model == "auto":  # a penalty that says nothing else than "auto"
-        given = {key: value for key, value in given.items() if key in SHARED}
-    return Task("heat", model, given, notes)
-
-
-def _belongs(key: str, value: Any, model: str) -> bool:
-    """Whether only this model has the parameter, or takes this value of it."""
-    number = not isinstance(value, str)
-    if key == "penalty":
-        return number if model == "gaussian" else not number and value != "auto"
-    if key == "cut":
-        return model == "gaussian" and value == "significance"
-    if key == "solver":
-        return model == "sparse" and value not in ("auto", "dense", "sparse")
-    if key == "n_scales":
-        return model == "sparse" and value == "auto"
-    return not any(key in kind().get_params() for name, kind in MODELS.items() if name != model)
-
-
-def _refuse(keys: Iterable[str], where: str, more: str = "") -> None:
-    foreign = [option_of(key) for key in keys]
-    if foreign:
-        raise ValueError(f"{', '.join(foreign)} has no meaning with {where}{more}")
+    """An option that one model alone has implies it; the model refuses those that it lacks."""
+    known = {name: kind().get_params().keys() for name, kind in MODELS.items()}
+    own = [key for key in given if not all(key in keys for keys in known.values())]
+    if model is not None or not own:
+        return Task("heat", model or "auto", given)
+    model = next(name for name, keys in known.items() if own[0] in keys)
+    told = f"{', '.join(map(option_of, own))} {'implies' if len(own) == 1 else 'imply'}"
+    return Task("heat", model, given, (f"{told} --model {model}, so that no models are compared",))
 
 
 def method_of(model: Any) -> str:

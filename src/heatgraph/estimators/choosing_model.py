@@ -16,7 +16,7 @@ from sklearn.base import clone
 
 from heatgraph.arrays import Array
 from heatgraph.distributed.from_dask import as_array
-from heatgraph.errors import did_you_mean
+from heatgraph.errors import ParameterError, did_you_mean
 from heatgraph.estimators.heat_covariance import HeatCovariance
 from heatgraph.estimators.hidden import (
     ESTIMATOR_OF,
@@ -147,7 +147,7 @@ def choose_model(
             if not owners:
                 raise _unknown(foreign[0], "either model", MODELS)
             which = f'; pass model="{owners[0]}"' if len(owners) == 1 else ""
-            raise ValueError(f"{foreign[0]} is no parameter that both models have{which}.")
+            raise ParameterError(foreign[0], f"is no parameter that both models have{which}.")
         model = _only_model(X)
     _warn_of_units(X, MODELS["gaussian" if model == "auto" else model]())
     if model != "auto":
@@ -181,12 +181,11 @@ def estimator_of(model: str, X: Any, parameters: dict[str, Any]) -> Any:
     return MODELS[model](fit_intercept=level, **parameters)
 
 
-def _unknown(name: str, whose: str, models: Iterable[str]) -> ValueError:
+def _unknown(name: str, whose: str, models: Iterable[str]) -> ParameterError:
     """An error on a parameter that nobody has, with the one that may have been meant."""
     known = {key for model in models for key in MODELS[model]().get_params()}
-    return ValueError(
-        f"{name} is no parameter of {whose}{did_you_mean(name, sorted(known | set(OWN))) or '.'}"
-    )
+    like = did_you_mean(name, sorted(known | set(OWN)))
+    return ParameterError(name, f"is no parameter of {whose}{like or '.'}")
 
 
 def stage_files(checkpoint: str | os.PathLike[str], cv: int = 3) -> list[Path]:
