@@ -31,11 +31,13 @@ KINDS = (
 )
 ON_DASK = 20  # a fit there takes ten times as long
 CHOOSING = 16  # one example in so many lets HeatCovariance choose, which takes five times as long
+LARGER = 0.1  # the share of examples of more than four nodes, besides the kind of few signals
 STEPS = (3, 6, 15)  # limits on the iterations: fits end in the middle too
 
 
 def hard_signals(kind: str, rng: np.random.Generator) -> Any:
-    n, m = int(rng.integers(2, 7)), int(rng.integers(2, 30))
+    largest = 8 if rng.random() < LARGER else 4
+    n, m = int(rng.integers(2, largest + 1)), int(rng.integers(2, 30))
     X = rng.normal(size=(m, n))
     if kind == "ill-conditioned":
         U, _ = np.linalg.qr(rng.normal(size=(n, n)))
