@@ -6,7 +6,8 @@ Each reader gets damaged copies of right files: by atheris, which looks for inpu
 code, or by plain mutation where it is not installed.  A file is read, or refused by a ValueError
 that names it.  Anything else is a finding: another error, a pickle, more than SLOW seconds, more
 than MEMORY bytes beside what the process had.  The file that did it is kept in
-tests/faults/corpus, whose files are read in the usual tests.
+tests/faults/corpus, whose files are read in the usual tests.  Files that reached new code are kept
+in build/fuzz, from which the next run goes on.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from pathlib import Path
 from typing import Any
 
 CORPUS = Path(__file__).parent / "corpus"
+REACHED = Path(__file__).parents[2] / "build" / "fuzz"  # what reached new code, for the next run
 SLOW = 1.0  # seconds of the processor, for a file of some kilobytes
 STUCK = 20  # seconds by the clock, on a machine that does other things
 MEMORY = 2**29  # more than the process had before the first damaged file
@@ -289,10 +291,11 @@ def fuzz(name: str, seconds: float) -> None:
             size = int(file.read().split()[0]) * resource.getpagesize()
         resource.setrlimit(resource.RLIMIT_AS, (size + MEMORY, resource.RLIM_INFINITY))
         sys.addaudithook(no_pickle)
-        corpus = folder / "corpus"
-        corpus.mkdir()
+        corpus = REACHED / name
+        corpus.mkdir(parents=True, exist_ok=True)
         for k, content in enumerate(pool):
             (corpus / str(k)).write_bytes(content)
+        before = len(list(corpus.iterdir()))
         began = time.monotonic()
 
         def one(content: bytes) -> None:
@@ -308,8 +311,9 @@ def fuzz(name: str, seconds: float) -> None:
                 numbers = {"executions": reader.count, "refused": reader.refused}
                 numbers |= {"seconds": round(seconds), "slowest": round(reader.longest, 3)}
                 if guided:
-                    numbers["new_code"] = len(list(corpus.iterdir())) - len(pool)
-                    assert numbers["new_code"] > 0, "atheris sees no code"
+                    now = len(list(corpus.iterdir()))
+                    assert now > len(pool), "atheris sees no code"
+                    numbers["new_code"] = now - before
                 print("DONE " + json.dumps({**numbers, "guided": guided}), flush=True)
                 os._exit(0)
 
