@@ -359,3 +359,33 @@ def test_ten_thousand_nodes_open(open_page, make_model, tmp_path):
     assert "Of 40 signals 25, evenly spaced" in opened.text("main")
     assert kept(opened) == 20_000
     opened.check_quiet(path)
+
+
+class TestOverTime:
+    @pytest.fixture
+    def dated(self, make_model, tmp_path):
+        model = make_model(Graph([(0, 1), (1, 2)], [1.0, 2.0], names=list("abc")), n_signals=9)
+        days = pd.date_range("2024-02-26", periods=9).strftime("%d.%m.%Y")
+        X = pd.DataFrame(model.inverse_transform(model.sources_), columns=list("abc"), index=days)
+        X.iloc[4, 1] = np.nan
+        path = tmp_path / "report.html"
+        write_report(model, path, X.to_numpy(), labels=days)
+        return X, path
+
+    def test_the_chosen_node_is_drawn_at_its_dates(self, open_page, dated):
+        X, path = dated
+        opened = open_page(path)
+        assert opened.text("#series-says") == "a"
+        opened.page.select_option("#node", label="b")
+        assert opened.text("#series-says") == "b"
+        drawn = opened.data("series")
+        assert pd.to_datetime(drawn["time"], unit="ms").strftime("%d.%m.%Y").tolist() == [*X.index]
+        seen = np.array(drawn["signal"], dtype=float)
+        np.testing.assert_allclose(seen, X["b"].to_numpy(), rtol=1e-6)
+        opened.page.click("#next")
+        now = "Bokeh.documents.at(-1).get_model_by_name('now').location"
+        assert opened.page.evaluate(now) == drawn["time"][1]
+        opened.check_quiet(path)
+
+    def test_signals_without_dates_have_none(self, hostile_page):
+        assert "Over time" not in hostile_page.read_text(encoding="utf-8")

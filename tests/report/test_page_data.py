@@ -3,6 +3,7 @@
 from copy import copy
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,7 +12,7 @@ from scipy import sparse
 from heatgraph import Graph
 from heatgraph.datasets import make_graph
 from heatgraph.report.page_data import by_community, gather, heaviest, place
-from heatgraph.report.shown_signals import evenly, explained, reach, show_signals
+from heatgraph.report.shown_signals import dates_of, evenly, explained, reach, show_signals
 
 
 @given(st.integers(2, 12), st.data())
@@ -117,3 +118,33 @@ def test_a_sparse_model_has_edges_in_its_graph_that_its_weights_lack(hostile):
         tuple(pair) for pair in edges.tolist()
     }
     assert shown.weights[kept] == pytest.approx(shown.confidence[kept] + 1.0)
+
+
+@pytest.mark.parametrize(
+    ("labels", "year_and_day"),
+    [
+        (
+            ["2024-03-30T23:00+01:00", "2024-03-31T00:00+01:00", "2024-03-31T03:00+02:00"],
+            (2024, 30),
+        ),
+        (["01.02.2024 10:00", "01.02.2024 11:00", "13.02.2024 00:00"], (2024, 1)),
+        (["03/30/2024 11:00 PM", "03/31/2024 12:00 AM", "03/31/2024 01:00 AM"], (2024, 30)),
+        (["1950", "1951", "1953"], (1950, 1)),
+        (
+            [pd.Timestamp("2024-05-06"), pd.Timestamp("2024-05-07"), pd.Timestamp("2024-06-01")],
+            (2024, 6),
+        ),
+        (["01/02/2024", "02/03/2024", "03/04/2024"], None),  # of which month?
+        (["2024-01-03", "2024-01-02", "2024-01-01"], None),
+        (["1001", "1002", "1003"], None),
+        (["day 1", "day 2", "day 3"], None),
+        (["2024-01-01", "2024-01-02"], None),
+    ],
+)
+def test_labels_that_are_dates(labels, year_and_day):
+    times = dates_of(labels)
+    if year_and_day is None:
+        assert times is None
+    else:
+        first = pd.Timestamp(times[0], unit="ms")
+        assert (first.year, first.day) == year_and_day

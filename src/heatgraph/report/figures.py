@@ -23,6 +23,7 @@ from heatgraph.arrays import Array
 from heatgraph.plotting.style import BLUE, VERMILION, shortened
 from heatgraph.report.canvas import new_figure, tag
 from heatgraph.report.page_data import Content, Places
+from heatgraph.report.shown_signals import Shown
 
 MAX_OUTLINED = 1000  # nodes; more of them would be all outline
 MAX_NAMED = 30  # nodes; more names than that do not fit beside the matrix
@@ -38,11 +39,14 @@ NODE_TIP = [("node", "@name"), ("value", "@shown")]
 def pictures(content: Content) -> dict[str, figure]:
     """The figures, by the name of the place that the page has for each."""
     edges = _empty("edges", EDGE_COLUMNS)
-    return {
+    drawn = {
         "graph": _graph(content, edges),
         "histogram": _histogram(content),
         "matrix": _matrix(content, edges),
     }
+    if content.shown is not None and content.shown.times is not None:
+        drawn["series"] = _series(content.shown)
+    return drawn
 
 
 # The segment (a, b) to (c, d) is the middle of an edge: what a pointer hits, clear of the nodes.
@@ -222,6 +226,48 @@ def _histogram(content: Content) -> figure:
     )
     made.add_layout(learned)
     made.add_layout(cut)
+    return made
+
+
+def _series(shown: Shown) -> figure:
+    """A node over time, measured and as the model has it, and which signal is shown above."""
+    made = new_figure(
+        "over time",
+        260,
+        x_axis_type="datetime",
+        tools="xpan,xwheel_zoom,reset",
+        toolbar_location="above",
+        active_drag=None,
+        active_scroll=None,
+    )
+    nothing = np.full(shown.times.size if shown.times is not None else 0, np.nan)
+    source = ColumnDataSource(
+        name="series",
+        data={
+            "time": shown.times,
+            "signal": nothing if shown.values is None else shown.values[:, 0],
+            "fit": nothing if shown.fit is None else shown.fit[:, 0],
+        },
+    )
+    made.xaxis.ticker.desired_num_ticks = 4  # as many as a phone has room for
+    for key, array, label, colour, width in (
+        ("fit", shown.fit, "fit of the model", VERMILION, 4.0),  # below, as it may be the same
+        ("signal", shown.values, "measured", BLUE, 1.3),
+    ):
+        if array is not None:
+            made.line("time", key, source=source, legend_label=label, color=colour, width=width)
+            made.renderers[-1].glyph.line_alpha = 0.5 if key == "fit" else 1.0
+    legend = made.legend[0]
+    legend.orientation, legend.background_fill_alpha, legend.border_line_color = (
+        "horizontal",
+        0,
+        None,
+    )
+    made.add_layout(legend, "above")
+    tag(legend, "ink", "label_text_color")
+    now = Span(name="now", location=0.0, dimension="height", line_dash="dotted", line_width=2)
+    tag(now, "ink", "line_color")
+    made.add_layout(now)
     return made
 
 

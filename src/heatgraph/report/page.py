@@ -129,6 +129,7 @@ def _page(
         graph_hint=text(_graph_hint(content)),
         signal_controls=_signal_controls(content),
         matrix_hint=_matrix_hint(content),
+        series=_series(content),
         sections=below,
         parameters=_parameters(model, content),
         omissions=paragraphs(sections.omissions(content), "hint"),
@@ -195,6 +196,10 @@ def _matrix_hint(content: Content) -> str:
     )
 
 
+def _series(content: Content) -> str:
+    return _part("series.html") if content.shown and content.shown.times is not None else ""
+
+
 def _signal_controls(content: Content) -> str:
     shown = content.shown
     if shown is None:
@@ -240,6 +245,7 @@ def _data(content: Content) -> dict[str, Any]:
         "labels": [] if shown is None else shown.labels,
         "values": _pack(values),
         "fit": _pack(fit),
+        "times": _pack(None if shown is None else shown.times, "<f8"),
         "explained": None if explained is None else explained.round(4).tolist(),
         "sources": []
         if shown is None

@@ -12,6 +12,7 @@
   const [from, to] = [unpack(Int32Array, data.from), unpack(Int32Array, data.to)];
   const weight = unpack(Float32Array, data.weight), found = unpack(Float32Array, data.confidence);
   const views = { signal: unpack(Float32Array, data.values), fit: unpack(Float32Array, data.fit) };
+  const times = data.times && Array.from(unpack(Float64Array, data.times));
   const sources = data.sources.map((column, k) => unpack(k < 3 ? Int32Array : Float32Array, column));
   const total = weight.length, heaviest = weight[total - 1] || 1;
   const MARKERS = ["circle", "square", "diamond", "triangle", "inverted_triangle", "hex"];
@@ -170,6 +171,14 @@
       align: list.map((k) => (x[k] > end - margin ? "right" : x[k] < left + margin ? "left" : "center")),
     };
   };
+  // A node over time, where the signals have dates.
+  const drawSeries = () => {
+    const k = state.node ?? 0, along = (all) => times.map((_, m) => (all ? all[m * n + k] : NaN));
+    model("now").location = times[state.signal];
+    if (el("series-says").textContent === names[k]) return;
+    el("series-says").textContent = names[k];
+    model("series").data = { time: times, signal: along(views.signal), fit: along(views.fit) };
+  };
   const neighbours = (k) => {
     const near = [];
     for (let e = total - 1; e >= first(); e--) if (from[e] === k || to[e] === k) near.push(e);
@@ -184,6 +193,7 @@
     const ends = marked.flatMap((e) => [from[e], to[e]]);
     drawNames(state.node !== null ? [state.node, ...ends] : ends);
     el("node").value = state.node ?? "";
+    if (times) drawSeries();
     el("details").replaceChildren(...(state.node !== null ? aboutNode(state.node, marked)
       : state.edge !== null ? aboutEdge(state.edge) : [make("p", data.invitation, { className: "hint" })]));
   };

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -76,6 +77,13 @@ def p_value(confidence: float) -> str:
     return "< 0.0001" if p < 1e-4 else f"{p:.2g}"
 
 
+DATES = (
+    "ISO8601",
+    *(f"{day}{clock}" for day in ("%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%b %d, %Y", "%b-%y")
+      for clock in ("", " %H:%M", " %H:%M:%S", " %I:%M %p")),
+)  # fmt: skip
+FEWEST_DATES = 3
+EARLIEST = 1600  # year; four digits below it are a number
 MAX_VALUES = 250_000  # of signals in a page: with their fit, below 3 MB
 MAX_DENSE = 1500  # nodes up to which the kernel is taken by an eigendecomposition
 MAX_STARTS = 100  # nodes that heat is released at, one by one, to see how far it reaches
@@ -89,7 +97,8 @@ class Shown:
     ``values`` is None where only the model is known, ``fit`` where it has none.  ``sources`` has
     the columns signal, scale, node, value.  ``explained`` is the share of the energy of the
     observed values, around the level of the nodes where the model has one.  ``n_signals`` counts
-    those not shown too; ``rows`` are the numbers of those shown.
+    those not shown too; ``rows`` are the numbers of those shown.  ``times`` are their dates, in
+    milliseconds, where their labels are dates in order.
     """
 
     labels: tuple[str, ...]
@@ -99,6 +108,7 @@ class Shown:
     explained: Array | None
     n_signals: int
     rows: Ints
+    times: Array | None = None
 
 
 def show_signals(
@@ -127,15 +137,37 @@ def show_signals(
         level, fit = model.location_, model.inverse_transform(H)
     elif values is not None and hasattr(model, "transform"):
         fit = np.asarray(model.transform(_rows(signals, rows)), dtype=np.float64)
+    if names is None and isinstance(signals, pd.DataFrame):
+        # Numbers that pandas made up say less than the position.
+        names = None if isinstance(signals.index, pd.RangeIndex) else signals.index.tolist()
     return Shown(
-        _labels(names, signals, rows),
+        _labels(names, rows),
         values,
         fit,
         _sparse(ringed),
         None if values is None or fit is None else explained(values - level, fit - level),
         n_signals,
         rows,
+        None if names is None or values is None else dates_of([names[k] for k in rows.tolist()]),
     )
+
+
+def dates_of(labels: Sequence[Any]) -> Array | None:
+    """The dates that labels in order stand for, in milliseconds, or None.
+
+    None as well where days and months may be exchanged.
+    """
+    texts, read = pd.Series([str(label) for label in labels], dtype=object), list[Array]()
+    if len(texts) < FEWEST_DATES or not all(map(str.isascii, texts)):
+        return None
+    for form in DATES:
+        times = pd.to_datetime(texts, errors="coerce", format=form, utc=True)
+        if times.isna().any() or times.dt.year.lt(EARLIEST).any():
+            continue
+        found: Array = np.asarray(times.dt.as_unit("ms").astype(np.int64), dtype=np.float64)
+        if (np.diff(found) > 0.0).all() and not any(np.array_equal(found, one) for one in read):
+            read.append(found)
+    return read[0] if len(read) == 1 else None
 
 
 def evenly(n: int, at_most: int) -> Ints:
@@ -212,10 +244,7 @@ def _sparse(H: Array | None) -> Array:
     return np.column_stack([found, H[tuple(found.T)]])
 
 
-def _labels(names: Any, signals: Any, rows: Ints) -> tuple[str, ...]:
-    if names is None and isinstance(signals, pd.DataFrame):
-        # Numbers that pandas made up say less than the position.
-        names = None if isinstance(signals.index, pd.RangeIndex) else signals.index.tolist()
+def _labels(names: Any, rows: Ints) -> tuple[str, ...]:
     if names is None:
         return tuple(f"signal {k + 1}" for k in rows.tolist())
     return tuple(readable(names[k]) for k in rows.tolist())
