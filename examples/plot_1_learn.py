@@ -9,8 +9,8 @@ many such days we learn the roads.
 # %%
 # Signals to learn from
 # ---------------------
-# A graph of twelve towns, and eighty days on which two towns each were heated. In real life these
-# they are the table that you have: one row per day, one column per town.
+# A graph of twelve towns, and eighty days on which two towns each were heated. In real life they
+# are the table that you have: one row per day, one column per town.
 
 import matplotlib.pyplot as plt
 import numpy as np

@@ -53,5 +53,5 @@ def test_examples_are_in_the_gallery_and_named_for_it():
     assert examples
     for path in examples:
         tree = ast.parse(path.read_text("utf-8"))
-        assert re.match(r"plot_\d_", path.name)
+        assert re.match(r"plot_\d[a-e]?_", path.name)
         assert re.match(r"\n.+\n=+\n", ast.get_docstring(tree, clean=False))
