@@ -149,10 +149,10 @@ def test_missing_values_are_allowed(run, frame, tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--alpha", "much"], "--alpha must be a number or auto"),
+        (["--alpha", "much"], '--alpha must be a number >= 0 or "auto"'),
         (["--beta", "-1"], "--beta must be"),
         (["--scales", "2.5;4"], "--scales must be numbers separated by commas"),
-        (["--scales", "2.5,4", "--n-scales", "3"], "--n-scales says 3"),
+        (["--scales", "2.5,4", "--n-scales", "3"], "--scales has 2 values but n_scales is 3"),
         (["--hold-scales"], "--scales must be given to be held"),
         (["--atoms", "heavy"], "--atoms must be one of"),
         (["--solver", "magic"], "--solver must be one of"),

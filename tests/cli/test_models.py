@@ -106,7 +106,7 @@ def test_options_of_one_model_imply_it(run, signals, tmp_path, options, model):
         (["--penalty", "log"], "--penalty is no parameter that both models have"),
         (["--alpha", 1, "--shrinkage", 0.1], "--shrinkage is no parameter of LearnHeat"),
         (["--shrinkage", 2], "--shrinkage must be below 1"),
-        (["--shrinkage", "much"], "--shrinkage must be a number or auto"),
+        (["--shrinkage", "much"], '--shrinkage must be a number >= 0 or "auto"'),
         (["--method", "smooth", "--model", "auto"], "--model has no meaning with --method smooth"),
         (["--method", "smooth", "--shrinkage", 0.1], "--shrinkage has no meaning with --method"),
     ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -79,8 +80,6 @@ def asked(method: str, model: str | None, options: Mapping[str, Any]) -> Task:
     if method == "heat":
         cv, _ = given.pop("cv", None), given.pop("groups", None)
         return replace(_asked_of_heat(model, given), cv=cv)
-    if "scales" in given:
-        given.pop("n_scales", None)  # their number, which was not asked for
     if model is not None:
         raise ValueError(f"--model has no meaning with --method {method}")
     known = METHODS[method][0]().get_params()
@@ -92,6 +91,8 @@ def asked(method: str, model: str | None, options: Mapping[str, Any]) -> Task:
 
 def _asked_of_heat(model: str | None, given: dict[str, Any]) -> Task:
     """An option that one model alone has implies it; the model refuses those that it lacks."""
+    if "scales" in given:
+        given.setdefault("n_scales", len(given["scales"]))
     known = {name: kind().get_params().keys() for name, kind in MODELS.items()}
     own = [key for key in given if not all(key in keys for keys in known.values())]
     if model is not None or not own:
@@ -111,22 +112,14 @@ def model_of(model: Any) -> str | None:
     return next((name for name, kind in ESTIMATOR_OF.items() if type(model).__name__ == kind), None)
 
 
-def number_or_auto(option: str, text: str | None) -> float | str | None:
-    """A number, or "auto"."""
-    value = number_or_text(text)
-    if isinstance(value, str) and value != "auto":
-        raise ValueError(f"{option} must be a number or auto, got {text!r}")
-    return value
-
-
-def number_or_text(text: str | None) -> float | str | None:
-    """A number, or a word that the estimator knows."""
+def value(text: str | None) -> float | str | None:
+    """A whole number, a number, or a word that the estimator knows."""
     if text is None:
         return None
-    try:
-        return float(text)
-    except ValueError:
-        return text
+    for kind in (int, float):
+        with suppress(ValueError):
+            return kind(text)
+    return text
 
 
 def read_scales(text: str | None) -> tuple[float, ...] | None:
@@ -139,21 +132,3 @@ def read_scales(text: str | None) -> tuple[float, ...] | None:
         raise ValueError(
             f"--scales must be numbers separated by commas, such as 2.5,4; got {text!r}"
         ) from None
-
-
-def read_n_scales(scales: str | None, text: str | None) -> int | str | None:
-    """How many scales, by their number or by their list."""
-    if text not in (None, "auto") and not text.isdecimal():
-        raise ValueError(f"--n-scales must be a number or auto, got {text!r}")
-    n_scales = int(text) if text is not None and text.isdecimal() else text
-    times = read_scales(scales)
-    if times is None:
-        return n_scales
-    if n_scales not in (None, len(times)):
-        raise ValueError(f"--scales has {len(times)} values, --n-scales says {n_scales}")
-    return len(times)
-
-
-def read_edges(text: str | None) -> int | str | None:
-    """A number, or a multiple of the nodes, which the estimator reads."""
-    return int(text) if text is not None and text.isdecimal() else text
