@@ -56,10 +56,6 @@ class SignalSummary:
         means: Array = self.sums / np.maximum(self.n_observed, 1) * self.top
         return means
 
-    def energy_over(self, unit: float) -> float:
-        """The squared norm of all signals, in units of ``unit``."""
-        return self.squares * (self.top / unit) ** 2
-
     def __add__(self, other: SignalSummary) -> SignalSummary:
         top = max(self.top, other.top)
         shares = [part.top / top if top > 0.0 else 0.0 for part in (self, other)]
@@ -206,7 +202,7 @@ def signals_of(X: Any, given: Any, summary: SignalSummary, unit: float, client: 
         parts=(),
         sizes=sizes,
         n_nodes=X.shape[1],
-        total_energy=summary.energy_over(unit),
+        total_energy=summary.squares * (summary.top / unit) ** 2,
         n_observed=summary.n_observed,
         homes=[addresses[k] if addresses else "" for k in range(n_parts)],
         masked=summary.masked,

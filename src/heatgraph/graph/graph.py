@@ -217,16 +217,9 @@ class Graph(GraphValue):
         """
         import pandas as pd
 
-        nodes = labels(self)
-        columns: dict[str, Any] = {"source": self.edges[:, 0], "target": self.edges[:, 1]}
-        if self.names is not None:
-            kinds = frozenset(map(type, self.names))
-            dtype = {frozenset({str}): "str", frozenset({int}): "int64"}.get(kinds, "object")
-            columns = {
-                end: pd.Series([nodes[k] for k in numbers.tolist()], dtype=dtype)
-                for end, numbers in columns.items()
-            }
-        columns["weight"] = self.weights
+        nodes = pd.Series(list(labels(self)))
+        source, target = (nodes.iloc[end].reset_index(drop=True) for end in self.edges.T)
+        columns = {"source": source, "target": target, "weight": self.weights}
         if self.confidence is not None:
             columns["confidence"] = self.confidence
         return pd.DataFrame(columns)

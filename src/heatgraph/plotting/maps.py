@@ -34,7 +34,6 @@ def plot_map(
     *,
     names: Sequence[str] | None = None,
     norm: Normalize | None = None,
-    label: str = "value",
     node_size: float | None = None,
     heaviest: float | None = None,
 ) -> Axes:
@@ -57,8 +56,6 @@ def plot_map(
     norm : matplotlib Normalize, optional
         From values to colours, for several maps on one scale; the colour bar is then left to the
         caller.
-    label : str
-        Of the colour bar.
     node_size : float, optional
         The area of a node, in square points.
     heaviest : float, optional
@@ -88,7 +85,7 @@ def plot_map(
     ax.add_collection(land, autolim=False)
     _draw_edges(ax, graph, places, heaviest)
     size = float(np.clip(4000 / len(places), 14, 70)) if node_size is None else node_size
-    _draw_nodes(ax, places, shown, size, norm, label)
+    _draw_nodes(ax, places, shown, size, norm)
     _frame(ax, places)
     if any(names):
         draw_labels(ax, places, list(map(str, names)), graph.edges)
@@ -137,7 +134,7 @@ def edge_style(share: Array) -> tuple[list[float], list[Ink]]:
 
 
 def _draw_nodes(
-    ax: Axes, places: Array, values: Array | None, size: float, norm: Normalize | None, label: str
+    ax: Axes, places: Array, values: Array | None, size: float, norm: Normalize | None
 ) -> None:
     style: dict[str, Any] = {"s": size, "edgecolors": INK, "linewidths": 0.6, "zorder": 3}
     if values is None:
@@ -151,7 +148,7 @@ def _draw_nodes(
     x, y = places[known][order].T
     points = ax.scatter(x, y, c=values[known][order], cmap=POSITIVE, norm=scale, **style)
     if norm is None:
-        figure_of(ax).colorbar(points, ax=ax, shrink=0.7, label=label)
+        figure_of(ax).colorbar(points, ax=ax, shrink=0.7, label="value")
 
 
 def _frame(ax: Axes, places: Array) -> None:
