@@ -42,7 +42,6 @@ from heatgraph.cli.table_layout import CONSTANT
 from heatgraph.cli.tables import SignalTable, read_pairs, read_signals
 from heatgraph.cli.task import (
     METHODS,
-    TAKE_GAPS,
     Task,
     asked,
     method_of,
@@ -239,7 +238,6 @@ def learn(
             out.note("; ".join([*table.notes, *task.notes]) + ".")
             for doubt in table.warnings:
                 out.warning(doubt)
-            _check_complete(method, table)
             task = task.with_candidates(_candidates(candidates, table))
             places = table.coordinates if coordinates is None else read_coordinates(coordinates)
             xy = _checked_places(places, table)  # before the fit, which may take long
@@ -458,17 +456,6 @@ def _checked_places(places: pd.DataFrame | None, table: SignalTable | ClusterTab
         return None
     nodes = Graph(np.empty((0, 2)), [], n_nodes=table.n_nodes, names=table.names)
     return place(nodes, places, outlines=()).xy
-
-
-def _check_complete(method: str, table: SignalTable | ClusterTable) -> None:
-    """Not every method learns from signals with gaps."""
-    n_missing = 0 if table.values is None else int(np.isnan(table.values).sum())
-    if n_missing and method not in TAKE_GAPS:
-        raise ValueError(
-            f"--method {method} takes complete signals only, and {counted(n_missing, 'value')} "
-            f"{'is' if n_missing == 1 else 'are'} missing: fill them, drop those signals, or use "
-            f"--method {', '.join(TAKE_GAPS[:-1])} or {TAKE_GAPS[-1]}"
-        )
 
 
 def _candidates(text: str | None, table: SignalTable | ClusterTable) -> Any:

@@ -32,7 +32,6 @@ METHODS: dict[str, tuple[type[Any], ...]] = {
     "filter": (HeatFilter,),
     "polytope": (DiffusionPolytope,),
 }
-TAKE_GAPS = ("heat", "laplacian", "lake")  # methods for which an empty cell was not observed
 IMPUTE = tuple(name for name, kinds in METHODS.items() if hasattr(kinds[0], "impute"))
 FOLDS = 3  # by which the models of heat are compared unless given, as heatgraph.learn does
 

@@ -83,9 +83,10 @@ def check_complete(estimator: Any, X: Any, *, reset: bool, min_signals: int = 1)
     missing = int(np.isnan(checked).sum())
     name = type(estimator).__name__
     if missing:
-        raise ValueError(
-            f"X holds NaN in {missing} entries, and {name} takes complete signals only: fill them, "
-            "drop those signals, or use LearnHeat, which reads NaN as not observed."
+        raise ParameterError(
+            "X",
+            f"holds NaN in {missing} entries, and {name} takes complete signals only: fill them, "
+            "drop those signals, or use LearnHeat, which reads NaN as not observed.",
         )
     if len(checked) < min_signals:
         raise ParameterError(
