@@ -957,9 +957,11 @@ class TestMissing:
         X[:, 3] = np.nan
         X = pd.DataFrame(X, columns=list(NAMES)) if named else X
         silent = r"\['d'\]" if named else r"\[3\]"
-        with pytest.warns(UserWarning, match=rf"never observed.*{silent}.*keeps them"):
+        with pytest.warns(UserWarning, match=rf"never observed.*{silent}.*without edges"):
             learned = LearnHeat(**GIVEN).fit(X)
         assert learned.graph_.n_nodes == N
+        assert learned.graph_.n_edges > 0
+        assert 3 not in learned.graph_.edges
         with pytest.warns(UserWarning, match=rf"without knowledge.*{silent}"):
             filled = learned.impute(X)
         assert np.isfinite(np.asarray(filled)).all()

@@ -103,7 +103,8 @@ def warn_of_fit(estimator: Any, p: HeatParameters, fit: Fit, names: Names) -> No
         listed = [int(k) if names is None else names[k] for k in silent]
         warnings.warn(
             f"LearnHeat: these nodes were never observed, so that nothing is known of their edges: "
-            f"{listed}.  The graph keeps them; drop their columns from X to leave them out.",
+            f"{listed}.  In graph_ they are without edges; drop their columns from X to leave them "
+            "out.",
             stacklevel=3,
         )
     if p.learn_scales and estimator.atoms == "raw" and estimator.scales_.min() < COLLAPSED:

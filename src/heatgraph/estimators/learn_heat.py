@@ -398,6 +398,8 @@ class LearnHeat(HiddenScoreMixin, SourcesMixin, ReportMixin, TransformerMixin, B
         solution, unit = fit.solution, given.unit
         store_graph(self, fit.objective.candidates, solution.w, given.names, None)
         pairs = fit.objective.candidates
+        silent = given.n_observed == 0  # nothing is known of these nodes' edges
+        steady = np.where(silent[pairs.i] | silent[pairs.j], 0.0, steady)
         self.cut_ = self._cut_at(p, steady)
         self.graph_ = pairs.graph(steady, given.names).cut(weight=self.cut_)
         if p.n_edges is not None:  # no more of them, where weights tie
