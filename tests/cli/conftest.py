@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from pathlib import Path
 
 import pandas as pd
@@ -89,3 +90,17 @@ def signals(frame, tmp_path):
     path = tmp_path / "signals.csv"
     frame.to_csv(path, index=False)
     return path
+
+
+@pytest.fixture
+def workers(monkeypatch):
+    """Workers in threads of this process, for commands that would start some."""
+    distributed = pytest.importorskip("distributed")
+
+    @contextmanager
+    def in_this_process(scheduler, n_workers, out):
+        how = {"n_workers": 1, "threads_per_worker": 1, "dashboard_address": ":0"}
+        with distributed.Client(processes=False, **how):
+            yield
+
+    monkeypatch.setattr("heatgraph.cli.learn.cluster", in_this_process)

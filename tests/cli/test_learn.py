@@ -422,18 +422,7 @@ class TestCheckpoint:
 
 
 class TestCluster:
-    def test_several_files_are_fitted_by_workers(self, run, frame, tmp_path, monkeypatch):
-        pytest.importorskip("distributed")
-        from contextlib import contextmanager
-
-        from distributed import Client
-
-        @contextmanager
-        def in_this_process(scheduler, n_workers, out):
-            with Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address=":0"):
-                yield
-
-        monkeypatch.setattr("heatgraph.cli.learn.cluster", in_this_process)
+    def test_several_files_are_fitted_by_workers(self, run, frame, tmp_path, workers):
         frame.to_csv(tmp_path / "signals.csv", index=False)
         for k, rows in enumerate((frame[:20], frame[20:])):
             rows.to_parquet(tmp_path / f"{k}.parquet")

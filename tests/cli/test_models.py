@@ -144,18 +144,7 @@ def test_ctrl_c_in_the_comparison_keeps_the_gaussian_model(
     assert load_model(out).comparison_.is_complete
 
 
-def test_parquet_files_are_compared_on_a_sample(run, quick, frame, tmp_path, monkeypatch):
-    pytest.importorskip("distributed")
-    from contextlib import contextmanager
-
-    from distributed import Client
-
-    @contextmanager
-    def in_this_process(scheduler, n_workers, out):
-        with Client(processes=False, n_workers=1, threads_per_worker=1, dashboard_address=":0"):
-            yield
-
-    monkeypatch.setattr("heatgraph.cli.learn.cluster", in_this_process)
+def test_parquet_files_are_compared_on_a_sample(run, quick, frame, tmp_path, workers):
     for k, rows in enumerate((frame[:20], frame[20:])):
         rows.to_parquet(tmp_path / f"{k}.parquet")
     files = tmp_path / "0.parquet", tmp_path / "1.parquet"

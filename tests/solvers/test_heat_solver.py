@@ -343,39 +343,23 @@ PAPERS = make_problem(n=8, m=30, tau=(0.5, 1.5), atoms="raw", alpha=0.1, beta=0.
 class TestAgainstThePaper:
     """The paper's loop minimises the same function: no lower, and it stays where we end."""
 
-    def test_paper_stays_at_our_end(self) -> None:
-        problem, ours = PAPERS, PAPERS.solve()
+    def solve(self, w, **more):
         pytest.importorskip("scs")
-        theirs = solve_paper(
-            problem.X,
-            problem.edges,
-            problem.edges.laplacian(ours.w),
-            problem.tau,
-            alpha=problem.alpha,
-            beta=problem.beta,
-            learn_scales=False,
-            max_iter=30,
-            tol=0.0,
-            options=PaperOptions(first_sources=ours.codes.reshape(-1, problem.tau.size, 8)),
-        )
+        problem, given = PAPERS, {"alpha": PAPERS.alpha, "beta": PAPERS.beta}
+        L = problem.edges.laplacian(w)
+        given |= {"learn_scales": False, "tol": 0.0}
+        return solve_paper(problem.X, problem.edges, L, problem.tau, **given, **more)
+
+    def test_paper_stays_at_our_end(self) -> None:
+        ours = PAPERS.solve()
+        end = PaperOptions(first_sources=ours.codes.reshape(-1, PAPERS.tau.size, 8))
+        theirs = self.solve(ours.w, max_iter=30, options=end)
         assert theirs.objective[0] == pytest.approx(ours.objective[-1], rel=1e-9)
         assert theirs.objective[-1] == pytest.approx(ours.objective[-1], rel=1e-6)
         np.testing.assert_allclose(theirs.w, ours.w, atol=1e-2)
 
     def test_paper_from_the_same_start_ends_within_one_percent(self) -> None:
-        problem, ours = PAPERS, PAPERS.solve()
-        pytest.importorskip("scs")
-        theirs = solve_paper(
-            problem.X,
-            problem.edges,
-            problem.edges.laplacian(problem.w),
-            problem.tau,
-            alpha=problem.alpha,
-            beta=problem.beta,
-            learn_scales=False,
-            max_iter=600,
-            tol=0.0,
-        )
+        ours, theirs = PAPERS.solve(), self.solve(PAPERS.w, max_iter=600)
         assert ours.objective[-1] <= theirs.objective[-1] * (1.0 + 1e-6)
         assert ours.objective[-1] == pytest.approx(theirs.objective[-1], rel=1e-2)
 

@@ -191,13 +191,14 @@ class TestHardDictionaries:
             assert np.all(coding.gap <= 1e-10 * problem.energy)
             assert problem.violation(coding.h) < 1e-6
 
-    def test_ties_of_every_kind(self) -> None:
+    @pytest.mark.parametrize("positive", [False, True])
+    def test_ties_of_every_kind(self, positive: bool) -> None:
         # Small integers: atoms repeat, depend, and reach zero together, from starts off the mark.
-        rng = np.random.default_rng(0)
+        rng, kind = np.random.default_rng(0), PositiveLasso if positive else Lasso
         for _ in range(300):
             D = rng.integers(-1, 2, size=(4, 7)).astype(np.float64)
             X = rng.integers(-2, 3, size=(5, 4)).astype(np.float64)
-            problem = Lasso(D, X, np.full(7, 0.5 * rng.integers(1, 5)))
+            problem = kind(D, X, np.full(7, 0.5 * rng.integers(1, 5)))
             coding = problem.solve(rng.integers(-1, 2, size=(5, 7)).astype(np.float64))
             assert np.all(coding.gap <= TOL * problem.energy)
             assert problem.violation(coding.h) < 1e-6
@@ -446,16 +447,6 @@ class TestPositive:
         coding = problem.solve()
         assert np.all(coding.gap <= 1e-9 * problem.energy)
         assert problem.violation(coding.h) < 1e-4
-
-    def test_ties_of_every_kind(self) -> None:
-        rng = np.random.default_rng(0)
-        for _ in range(300):
-            D = rng.integers(-1, 2, size=(4, 7)).astype(np.float64)
-            X = rng.integers(-2, 3, size=(5, 4)).astype(np.float64)
-            problem = PositiveLasso(D, X, np.full(7, 0.5 * rng.integers(1, 5)))
-            coding = problem.solve(rng.integers(-1, 2, size=(5, 7)).astype(np.float64))
-            assert np.all(coding.gap <= TOL * problem.energy)
-            assert problem.violation(coding.h) < 1e-6
 
     def test_supports_of_hundreds_of_atoms(self, rng: np.random.Generator) -> None:
         D = rng.normal(size=(900, 430)) / 30.0
