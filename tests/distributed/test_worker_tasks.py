@@ -63,18 +63,20 @@ def streamed(signals, sizes=(3, 0, 14, 1, 6), unit=4.0, first=1):
 
 @pytest.mark.parametrize("kind_of_source", ["held", "streamed"])
 def test_sums_are_those_of_the_signals_in_memory(signals, kind_of_source):
-    one, two = recipe(1), recipe(2, seed=1)
-    local = LocalEngine(one.objective, signals)
+    one, two = recipe(1), recipe(2, seed=1, alpha=0.08)
+    local, next_one = (LocalEngine(step.objective, signals) for step in (one, two))
     codes, moments = local.code(one.D, local.zero_codes(2 * N), None)
     source = signals if kind_of_source == "held" else streamed(signals)
     given = source, KEY
     assert_close(worker_tasks.code_part(*given, [one], None, [1]).value, moments)
-    slopes, above = one.objective.tangent(one.D, codes)
-    assert worker_tasks.above_part(*given, [one], [1]).value == pytest.approx(above, rel=1e-12)
-    _, following = local.code(two.D, codes, slopes)
+    slopes, above = two.objective.tangent(one.D, codes)
+    found = worker_tasks.above_part(*given, [one], two.objective, [1]).value
+    assert found == pytest.approx(above, rel=1e-12)
+    _, following = next_one.code(two.D, codes, slopes)
     assert_close(worker_tasks.code_part(*given, [two, one], 1, [1, 2]).value, following)
-    expected = one.objective.moments(one.D, signals, codes, slopes)
-    assert_close(worker_tasks.moments_of_part(*given, [one], [1, 2]).value, expected)
+    expected = two.objective.moments(one.D, signals, codes, slopes)
+    found = worker_tasks.moments_of_part(*given, [one], two.objective, [1, 2]).value
+    assert_close(found, expected)
     gram = signals.X @ signals.X.T
     np.testing.assert_allclose(worker_tasks.gram_of_part(*given).value, gram, atol=1e-12)
 
@@ -88,9 +90,10 @@ def test_codes_that_are_lost_are_found_again(signals, kind_of_source):
     codes.forget("test")
     assert_close(worker_tasks.code_part(*given, [two, one], 1, [1, 2]).value, expected)
     codes.forget("test")
-    again = worker_tasks.moments_of_part(*given, [two, one], [1, 2]).value
+    again = worker_tasks.moments_of_part(*given, [two, one], OBJECTIVE, [1, 2]).value
     worker_tasks.code_part(*given, [two, one], None, [1, 2])
-    assert_close(worker_tasks.moments_of_part(*given, [two, one], [1, 2]).value, again)
+    found = worker_tasks.moments_of_part(*given, [two, one], OBJECTIVE, [1, 2]).value
+    assert_close(found, again)
 
 
 def test_chunks_that_lost_signals_are_an_error(signals):
@@ -163,7 +166,8 @@ def test_the_sums_of_the_parts_add_up_to_those_of_the_whole(signals):
         ]
         assert_close(worker_tasks.add_sums(sums).value, expected)
     parts = [
-        worker_tasks.above_part(piece, ("test", k), [one], [1, 2]) for k, piece in enumerate(pieces)
+        worker_tasks.above_part(piece, ("test", k), [one], one.objective, [1, 2])
+        for k, piece in enumerate(pieces)
     ]
     assert worker_tasks.add_sums(parts).value == pytest.approx(above, rel=1e-12)
 

@@ -152,21 +152,21 @@ class DaskEngine:
         self, w: Array, tau: Array, codes: Step | None, slopes: Step | None = None
     ) -> Evaluation[Step | None]:
         D = self.objective.dictionary(w, tau)
-        step = self._step(self.objective, D, slopes)
+        step = self._step(self._bare, D, slopes)
         number = None if codes is None else codes.recipe.number
         moments = self._ask(worker_tasks.code_part, step, number)
         return Evaluation(*self.objective.evaluate(D, w, moments), step)
 
     def tangent(self, w: Array, tau: Array, codes: Step) -> tuple[Step, float]:
-        return codes, float(self._ask(worker_tasks.above_part, codes))
+        return codes, float(self._ask(worker_tasks.above_part, codes, self._bare))
 
     def value(self, w: Array, tau: Array, codes: Step) -> float:
-        D, above = codes.recipe.D, float(self._ask(worker_tasks.above_part, codes))
-        moments = self._ask(worker_tasks.moments_of_part, codes)
+        D, above = codes.recipe.D, self.tangent(w, tau, codes)[1]
+        moments = self._ask(worker_tasks.moments_of_part, codes, self._bare)
         return self.objective.value(D, w, moments) + above
 
     def settle(self, w: Array, tau: Array, codes: Step) -> Step:
-        step = self._step(self.objective, self.objective.dictionary(w, tau), codes, settle=True)
+        step = self._step(self._bare, self.objective.dictionary(w, tau), codes, settle=True)
         self._ask(worker_tasks.code_part, step, None)
         return step
 
@@ -195,8 +195,14 @@ class DaskEngine:
             kernel, tau = DenseHeat(arrays[f"lam{k}"], arrays[f"U{k}"]), arrays[f"tau{k}"]
             omega = self.objective.atoms.weights(kernel, tau)
             D = Dictionary(kernel, tau, kernel.decay(tau), omega)
-            step = self._step(replace(self.objective, alpha=alpha), D, step, bool(settle))
+            step = self._step(replace(self._bare, alpha=alpha), D, step, bool(settle))
         return step
+
+    @cached_property
+    def _bare(self) -> HeatObjective:
+        """The objective without candidates, which workers do not need."""
+        none = np.empty(0, dtype=np.intp)
+        return replace(self.objective, candidates=CandidateEdges(self.signals.n_nodes, none, none))
 
     def _step(
         self, objective: HeatObjective, D: Dictionary, before: Step | None, settle: bool = False
@@ -205,10 +211,8 @@ class DaskEngine:
         if before is not None:
             before = before.cut(LONGEST_CHAIN)
             alive.add(before)
-        none = np.empty(0, dtype=np.intp)  # workers need no candidates
-        bare = replace(objective, candidates=CandidateEdges(self.signals.n_nodes, none, none))
         # By chance, so that two fits on one cluster do not share a number.
-        recipe = Recipe(secrets.randbits(62), bare, D, settle)
+        recipe = Recipe(secrets.randbits(62), objective, D, settle)
         step = Step(recipe, self.signals.send(recipe), before)
         alive.add(step)
         return step

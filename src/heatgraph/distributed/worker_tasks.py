@@ -200,7 +200,7 @@ def _code_batch(
         return code_signals(D, signals, f.alpha, f.penalty, start=start).h, _zero(D)
     slopes = None
     if tangent is not None:
-        slopes = recipes[1].objective.tangent(recipes[1].D, tangent.toarray())[0]
+        slopes = objective.tangent(recipes[1].D, tangent.toarray())[0]
     local = LocalEngine(objective, signals)
     first = local.zero_codes(D.n_atoms) if warm is None else warm.toarray()
     return local.code(D, first, slopes)
@@ -238,27 +238,37 @@ def gram_of_part(source: Source, key: Key) -> PartSum:
     return part.sum_up((signals.X @ signals.X.T for signals in part.batches()), 0.0)
 
 
-def above_part(source: Source, key: Key, recipes: Sequence[Recipe], live: Sequence[int]) -> PartSum:
-    """How far the tangent at the codes of a step is above its own l1 term, summed."""
-    part, at = _Part(source, key), recipes[0]
+def above_part(
+    source: Source,
+    key: Key,
+    recipes: Sequence[Recipe],
+    objective: HeatObjective,
+    live: Sequence[int],
+) -> PartSum:
+    """How far an objective's tangent at the codes of a step is above its own l1 term, summed."""
+    part, D = _Part(source, key), recipes[0].D
     found = _codes_of(part, recipes, live)
-    return part.sum_up((at.objective.tangent(at.D, h.toarray())[1] for h in found), 0.0)
+    return part.sum_up((objective.tangent(D, h.toarray())[1] for h in found), 0.0)
 
 
 def moments_of_part(
-    source: Source, key: Key, recipes: Sequence[Recipe], live: Sequence[int]
+    source: Source,
+    key: Key,
+    recipes: Sequence[Recipe],
+    objective: HeatObjective,
+    live: Sequence[int],
 ) -> PartSum:
-    """The moments at the codes of a step, with the slopes of the penalty at these codes."""
-    part, at = _Part(source, key), recipes[0]
+    """The moments at the codes of a step, with the slopes of an objective at these codes."""
+    part, D = _Part(source, key), recipes[0].D
     found = _codes_of(part, recipes, live)
 
     def moments() -> Iterator[Moments]:
         for h, signals in zip(found, part.batches(), strict=True):
             codes = h.toarray()
-            slopes, _ = at.objective.tangent(at.D, codes)
-            yield at.objective.moments(at.D, signals, codes, slopes)
+            slopes, _ = objective.tangent(D, codes)
+            yield objective.moments(D, signals, codes, slopes)
 
-    return part.sum_up(moments(), _zero(at.D))
+    return part.sum_up(moments(), _zero(D))
 
 
 def some_of_part(source: Source, which: Ints) -> Signals:
