@@ -138,53 +138,14 @@ def same(value: Any) -> Any:
     return value
 
 
-@dataclass(frozen=True, eq=False)
-class _Part:
-    """A part of a fit."""
-
-    source: Source
-    key: Key
-
-    @property
-    def store(self) -> CodeStore:
-        return CodeStore(self.key, on_disk=isinstance(self.source, Stream))
-
-    @property
-    def n_batches(self) -> int:
-        return -(-self.source.n_signals // engine.BATCH)
-
-    def batches(self) -> Iterator[Signals]:
-        return batches(self.source)
-
-    def sum_up(self, values: Iterable[Any], zero: Any) -> PartSum:
-        total = zero
-        for value in values:
-            total = total + value
-        return PartSum(total, {self.key[1]: codes.worker_address()})
+def _summed(key: Key, values: Iterable[Any], zero: Any) -> PartSum:
+    """The sum over the batches of a part."""
+    return PartSum(sum(values, start=zero), {key[1]: codes.worker_address()})
 
 
 def _zero(D: Dictionary) -> Moments:
     S, N = D.decay.shape
     return Moments(0.0, np.zeros((S, N, N)), np.zeros((S, N)))
-
-
-def _code(
-    part: _Part, recipes: Sequence[Recipe], start: int | None, live: Sequence[int]
-) -> PartSum:
-    """Code a part by the first of the recipes; the others lead to its tangent."""
-    recipe, before = recipes[0], recipes[1:]
-    none = [None] * part.n_batches
-    warm = part.store.find(start) or none
-    tangent = _codes_of(part, before, live) if before else none
-    with part.store.adding(recipe.number, live) as store:
-
-        def moments() -> Iterator[Moments]:
-            for signals, first, at in zip(part.batches(), warm, tangent, strict=True):
-                h, sums = _code_batch(signals, recipes, first, at)
-                store.append(csr_array(h))
-                yield sums
-
-        return part.sum_up(moments(), _zero(recipe.D))
 
 
 def _code_batch(
@@ -206,12 +167,19 @@ def _code_batch(
     return local.code(D, first, slopes)
 
 
-def _codes_of(part: _Part, recipes: Sequence[Recipe], live: Sequence[int]) -> Iterable[csr_array]:
+def _store_of(source: Source, key: Key) -> CodeStore:
+    return CodeStore(key, on_disk=isinstance(source, Stream))
+
+
+def _codes_of(
+    source: Source, key: Key, recipes: Sequence[Recipe], live: Sequence[int]
+) -> Iterable[csr_array]:
     """The codes of a step, computed again where they are not at hand."""
-    found = part.store.find(recipes[0].number)
+    store = _store_of(source, key)
+    found = store.find(recipes[0].number)
     if found is None:
-        _code(part, recipes, None, live)
-        found = part.store.find(recipes[0].number)
+        code_part(source, key, recipes, None, live)
+        found = store.find(recipes[0].number)
     if found is None:  # dropped by a later step: this one was given up meanwhile
         raise RuntimeError("the codes of a step were dropped while it was under way")
     return found
@@ -229,13 +197,24 @@ def code_part(
     ``recipes`` are the step's own and, where its penalty is a tangent, those that lead to that.
     The codes of the steps in ``live`` are kept.
     """
-    return _code(_Part(source, key), recipes, start, live)
+    recipe, before = recipes[0], recipes[1:]
+    none = [None] * -(-source.n_signals // engine.BATCH)
+    warm = _store_of(source, key).find(start) or none
+    tangent = _codes_of(source, key, before, live) if before else none
+    with _store_of(source, key).adding(recipe.number, live) as store:
+
+        def moments() -> Iterator[Moments]:
+            for signals, first, at in zip(batches(source), warm, tangent, strict=True):
+                h, sums = _code_batch(signals, recipes, first, at)
+                store.append(csr_array(h))
+                yield sums
+
+        return _summed(key, moments(), _zero(recipe.D))
 
 
 def gram_of_part(source: Source, key: Key) -> PartSum:
     """``X X^T`` (N, N)."""
-    part = _Part(source, key)
-    return part.sum_up((signals.X @ signals.X.T for signals in part.batches()), 0.0)
+    return _summed(key, (signals.X @ signals.X.T for signals in batches(source)), 0.0)
 
 
 def above_part(
@@ -246,9 +225,9 @@ def above_part(
     live: Sequence[int],
 ) -> PartSum:
     """How far an objective's tangent at the codes of a step is above its own l1 term, summed."""
-    part, D = _Part(source, key), recipes[0].D
-    found = _codes_of(part, recipes, live)
-    return part.sum_up((objective.tangent(D, h.toarray())[1] for h in found), 0.0)
+    found = _codes_of(source, key, recipes, live)
+    above = (objective.tangent(recipes[0].D, h.toarray())[1] for h in found)
+    return _summed(key, above, 0.0)
 
 
 def moments_of_part(
@@ -259,16 +238,15 @@ def moments_of_part(
     live: Sequence[int],
 ) -> PartSum:
     """The moments at the codes of a step, with the slopes of an objective at these codes."""
-    part, D = _Part(source, key), recipes[0].D
-    found = _codes_of(part, recipes, live)
+    D, found = recipes[0].D, _codes_of(source, key, recipes, live)
 
     def moments() -> Iterator[Moments]:
-        for h, signals in zip(found, part.batches(), strict=True):
+        for h, signals in zip(found, batches(source), strict=True):
             codes = h.toarray()
             slopes, _ = objective.tangent(D, codes)
             yield objective.moments(D, signals, codes, slopes)
 
-    return part.sum_up(moments(), _zero(D))
+    return _summed(key, moments(), _zero(D))
 
 
 def some_of_part(source: Source, which: Ints) -> Signals:
@@ -290,9 +268,9 @@ def sources_of_part(
     """
     signals = make_part(rows, unit, masked)
     S, N = recipes[0].D.decay.shape
-    part = _Part(signals, (f"sources {id(signals)}", 0))
-    found = _codes_of(part, recipes, [recipe.number for recipe in recipes])
-    forget(part.key[0])
+    key = f"sources {id(signals)}", 0
+    found = _codes_of(signals, key, recipes, [recipe.number for recipe in recipes])
+    forget(key[0])
     H = np.concatenate([np.zeros((0, S * N)), *(h.toarray() for h in found)]).reshape(-1, S, N)
     sources = np.zeros((len(H), int(scale_of.max()) + 1, N))
     for s in range(S):
