@@ -36,6 +36,14 @@ def test_the_graph_the_scale_and_the_noise_are_found(data, model):
     assert model.weights_.weights.sum() == pytest.approx(N / 2)
 
 
+def test_most_edges_are_found_in_noise_of_a_third_of_the_variance():
+    graph = make_graph("geometric", 300, random_state=1)
+    X, _ = make_heat_signals(graph, [2.5, 4.0], 300, 3, 0.02, random_state=1)
+    model = HeatCovariance(solver="sparse").fit(X)
+    # With a prior around the nearest nodes, all of one weight: 0.807.
+    assert edge_scores(graph, model.graph_).f_measure > 0.815
+
+
 def test_the_two_engines_predict_alike(data, model):
     dense = HeatCovariance(solver="dense", shrinkage=0.01, penalty=2.0).fit(data[1])
     assert dense.solver_ == "dense"
@@ -163,6 +171,26 @@ def test_a_checkpoint_resumes_to_the_same_model(data, model, tmp_path):
     assert np.isfinite(first.score(data[2]))
     second = HeatCovariance(solver="sparse", checkpoint=path).fit(data[1])
     np.testing.assert_allclose(second.weights_.weights, model.weights_.weights)
+
+
+def test_a_resumed_fit_that_started_from_edges_found_has_the_same_graph(tmp_path):
+    path = tmp_path / "fit.npz"
+    graph = make_graph("geometric", 80, random_state=4)
+    X, _ = make_heat_signals(graph, [2.0], 300, 80, 0.05, random_state=4)
+
+    reports = []
+    whole = HeatCovariance(solver="sparse").fit(X, monitor=reports.append)
+    left = iter(reports[1:])
+
+    def stop(progress):  # at the last report, long after the noise was found
+        if next(left, None) is None:
+            raise KeyboardInterrupt
+
+    first = HeatCovariance(solver="sparse", checkpoint=path).fit(X, monitor=stop)
+    assert first.status_ == Status.INTERRUPTED
+    resumed = HeatCovariance(solver="sparse", checkpoint=path).fit(X)
+    np.testing.assert_array_equal(resumed.graph_.edges, whole.graph_.edges)
+    np.testing.assert_allclose(resumed.graph_.weights, whole.graph_.weights)
 
 
 @pytest.mark.parametrize(

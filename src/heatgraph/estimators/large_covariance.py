@@ -28,6 +28,7 @@ from heatgraph.estimators.validation import (
     check_number,
     check_number_or,
     check_range,
+    decaying_start,
     per_square,
     power_of_two,
     resolve_candidates,
@@ -47,8 +48,10 @@ from heatgraph.solvers.edge_generation import generate_edges
 from heatgraph.solvers.gaussian_large import (
     PRECISION,
     PREDICT_PENALTY,
+    PRIOR_SPREAD,
     VECTORS,
     Identified,
+    LargeFit,
     LargeFitter,
     LargeResult,
     Report,
@@ -68,6 +71,7 @@ HELD_OUT = 5  # one part in so many, the last, is held out
 FEWEST = 10  # signals: with fewer none are held out
 SHRINKAGE = 1e-3  # of the second moment: keeps the covariance from being too sure
 TEST_SHRINKAGE = 1e-6  # the same for tests of edges, whose standard errors it would bias
+DECAYING_SPREAD = 1.0  # of the prior, over the mean of the weights that fall with the distance
 CUT_RULE = "valley"  # that cut="auto" stands for
 LEVEL = 0.05  # of the p-values of cut="significance", after the correction for many tests
 DRAWS = 3  # of missing entries, each followed by a fit
@@ -464,15 +468,37 @@ def fit_source(settings: LargeSettings, source: Source, names: Names) -> LargeOu
     everything, *divided = source.parts(layout, settings.n_threads)
     w = start_near(pairs, rows)
     found = _identified(fitter, w, rows, everything, divided, settings.keeper)
-    result, n_left = fitter.finish(found, everything), None
+
+    def edge_prior(fit: LargeFit, found: Identified) -> tuple[Array, float]:
+        return _edge_prior(fit, found, rows, settings.n_threads)
+
+    result, n_left = fitter.finish(found, everything, edge_prior), None
     if look_at_all:
-        generated = generate_edges(fitter, found, result, everything)
+        generated = generate_edges(fitter, found, result, everything, edge_prior)
         fitter, result, n_left = generated.fitter, generated.result, generated.n_left
         pairs = fitter.layout.candidates
     rounds = np.arange(1, len(found.values) + 1)
     table = pd.DataFrame({"round": rounds, "log_likelihood": -0.5 * np.array(found.values)})
     tester = EdgeTester(fitter, everything, result.edges.x)
     return LargeOutcome(result, pairs, np.zeros(layout.n_nodes), table, tester, n_left)
+
+
+def _edge_prior(
+    fit: LargeFit, found: Identified, rows: Array, n_threads: int
+) -> tuple[Array, float]:
+    """Weights that fall with the distance between nodes, in what the fit takes for the signals.
+
+    Where held-out signals preferred a start from edges found to one from the nearest nodes,
+    distances say little, and the prior remains around that start.
+    """
+    if found.n_restarts:
+        return found.start, PRIOR_SPREAD
+    pairs, spectrum = fit.point.problem.candidates, fit.point.spectrum
+    heat = SparseHeat(pairs, fit.point.w, spectrum, n_threads)
+    expected = heat.function(lambda lam: 1.0 - spectrum.sigma2 / spectrum.values(lam), rows)
+    w = decaying_start(pairs, expected, NEAREST)
+    total = float(found.start[: w.size].sum())
+    return np.concatenate([w * (total / w.sum()), found.start[w.size :]]), DECAYING_SPREAD
 
 
 def _identified(
@@ -488,7 +514,8 @@ def _identified(
     kept = stage.get()
     if kept is not None:
         found = kept.arrays
-        return Identified(found["start"], found["x"], tuple(found["values"].tolist()))
+        values, n = tuple(found["values"].tolist()), int(found["n_restarts"])
+        return Identified(found["start"], found["x"], values, n_restarts=n)
     if not divided:
         _, start = fitter.start(w, everything)
         return Identified(start, start)
@@ -496,8 +523,8 @@ def _identified(
     if identified is None:
         identified = fitter.identify(w, *divided)
     if not identified.is_stopped:
-        values = np.array(identified.values)
-        stage.put(Record(arrays={"start": identified.start, "x": identified.x, "values": values}))
+        names = ("start", "x", "values", "n_restarts")
+        stage.put(Record(arrays={name: np.asarray(getattr(identified, name)) for name in names}))
     return identified
 
 

@@ -16,7 +16,7 @@ from scipy import sparse
 from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.validation import validate_data
 
-from heatgraph.arrays import Array, Ints
+from heatgraph.arrays import Array, Ints, Mask
 from heatgraph.distributed.parquet import ParquetSignals
 from heatgraph.errors import ParameterError
 from heatgraph.graph import CandidateEdges, Graph
@@ -27,6 +27,7 @@ Names = tuple[Hashable, ...] | None
 NO_NUMBER = re.compile(r"could not convert|not '(Timestamp|Timedelta|Period|datetime|date)'")
 TWINS = 1e-14  # of the squares of two nodes: what rounding leaves of their difference's
 NEAREST = 8  # neighbours that carry weight at the start on many nodes
+LEAST_WIDTH = 1e-12  # of squared distances between directions, which are at most 4
 MANY_ROWS = 30_000  # from here on nearest rows are found approximately, where that is installed
 IN_RANGE = (1e-140, 1e150)  # sizes of values whose variances, and their inverses, are finite
 
@@ -266,17 +267,35 @@ def start_near(candidates: CandidateEdges, X: Array) -> Array:
     edge between nodes of ``d_i`` and ``d_j`` such neighbours weighs ``1 / sqrt(d_i d_j)``: the
     largest degree sets what every step costs.
     """
-    N, n = candidates.n_nodes, candidates.n_edges
-    distance = candidates.squared_distances(_directions(X))
-    ends = np.concatenate([candidates.i, candidates.j])
-    by = np.lexsort((np.concatenate([distance, distance]), ends))
-    starts = np.searchsorted(ends[by], np.arange(N))
-    rank = np.empty(2 * n, dtype=np.intp)
-    rank[by] = np.arange(2 * n) - starts[ends[by]]
-    near = np.minimum(rank[:n], rank[n:]) < NEAREST
+    near = _near(candidates, candidates.squared_distances(_directions(X)), NEAREST)
     count = candidates.degrees(near.astype(np.float64))
     w = near / np.sqrt(np.maximum(count[candidates.i] * count[candidates.j], 1.0))
-    return w * (0.5 * N / w.sum())
+    return w * (0.5 * candidates.n_nodes / w.sum())
+
+
+def decaying_start(candidates: CandidateEdges, X: Array, n_nearest: int) -> Array:
+    """Weights that fall with the distance in direction, on each node's ``n_nearest`` candidates.
+
+    They are ``exp(-d^2 / width)``, where the width is the mean of ``d^2`` on the pairs of
+    :func:`start_near`.
+    """
+    distance = candidates.squared_distances(_directions(X))
+    width = float(distance[_near(candidates, distance, NEAREST)].mean())
+    near = _near(candidates, distance, n_nearest)
+    w = near * np.exp(-distance / max(width, LEAST_WIDTH))
+    return w * (0.5 * candidates.n_nodes / w.sum())
+
+
+def _near(candidates: CandidateEdges, distance: Array, n_nearest: int) -> Mask:
+    """Which candidates are among the nearest of either of their ends."""
+    n = candidates.n_edges
+    ends = np.concatenate([candidates.i, candidates.j])
+    by = np.lexsort((np.concatenate([distance, distance]), ends))
+    starts = np.searchsorted(ends[by], np.arange(candidates.n_nodes))
+    rank = np.empty(2 * n, dtype=np.intp)
+    rank[by] = np.arange(2 * n) - starts[ends[by]]
+    near: Mask = np.minimum(rank[:n], rank[n:]) < n_nearest
+    return near
 
 
 def _directions(X: Array) -> Array:

@@ -19,6 +19,7 @@ from heatgraph.models.pairs_large import Violations, violations
 from heatgraph.solvers.gaussian_large import (
     EDGE_PENALTY,
     FLAT,
+    EdgePrior,
     Identified,
     LargeFitter,
     LargeResult,
@@ -39,7 +40,11 @@ class Generated:
 
 
 def generate_edges(
-    fitter: LargeFitter, found: Identified, result: LargeResult, signals: SignalBlocks
+    fitter: LargeFitter,
+    found: Identified,
+    result: LargeResult,
+    signals: SignalBlocks,
+    edge_prior: EdgePrior | None = None,
 ) -> Generated:
     """Add candidates to a fit until it is certified: its status says whether it is.
 
@@ -54,7 +59,7 @@ def generate_edges(
         fitter = replace(fitter, layout=EdgeLayout.of(wider, fitter.layout.order))
         start = _extended(start, place, wider.n_edges)
         x = _extended(result.fit.x, place, wider.n_edges)
-        result = fitter.finish(Identified(start, x), signals)
+        result = fitter.finish(replace(found, start=start, x=x), signals, edge_prior)
         left = _left(result)
     if not left.n and result.status is Status.CONVERGED:
         result = replace(result, status=Status.CERTIFIED)

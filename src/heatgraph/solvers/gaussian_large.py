@@ -7,7 +7,8 @@
    fit with the penalty of stage 4 in place of the first start, as long as that is better.
 3. On all signals, the weights with that noise.
 4. The same with a penalty of five standard errors, which says what is an edge: about what chance
-   reaches once among the pairs of some thousand nodes.
+   reaches once among the pairs of some thousand nodes.  Its prior may be around other weights, to
+   choose by the fit of stage 3.
 
 The noise must not be fitted together with the weights: where noise is large, weights that are too
 light explain it as heat that hardly spread.  It is the same for all nodes, so that stage 2 on a
@@ -39,7 +40,7 @@ from heatgraph.solvers.result import Progress, Status
 
 Report = Callable[[Progress], None]
 
-PRIOR_SPREAD = 0.5  # of the typical weight of the start
+PRIOR_SPREAD = 0.5  # of the mean weight of the start
 PREDICT_PENALTY, EDGE_PENALTY = 1.0, 5.0  # standard errors
 ROUNDS = 12  # of weights and spectrum in turn, at the most
 RESTARTS = 5  # from the edges found, at the most
@@ -103,6 +104,10 @@ class LargeResult:
         """A point as it is, where the user stopped before anything was fitted to all signals."""
         fit = LargeFit(point, Status.INTERRUPTED, float("nan"), (point.value,))
         return cls(fit, fit, Status.INTERRUPTED)
+
+
+# The point that the prior of stage 4 is around, and its spread, from the fit of stage 3.
+EdgePrior = Callable[[LargeFit, Identified], tuple[Array, float]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,7 +203,9 @@ class LargeFitter:
             return replace(best, values=tuple(values), is_stopped=True)
         return replace(best, values=tuple(values))
 
-    def finish(self, found: Identified, signals: SignalBlocks) -> LargeResult:
+    def finish(
+        self, found: Identified, signals: SignalBlocks, edge_prior: EdgePrior | None = None
+    ) -> LargeResult:
         """Stages 3 and 4, on all signals, with the noise that was identified."""
         start, x = found.start, found.x
         w = x[: self.layout.candidates.n_edges]
@@ -208,8 +215,11 @@ class LargeFitter:
         fit = self.minimise(problem, x, start, PREDICT_PENALTY, self.max_iter)
         if fit.status is Status.INTERRUPTED:
             return LargeResult(fit, fit, fit.status)
+        spread = PRIOR_SPREAD
         try:
-            edges = self.minimise(problem, fit.x, start, EDGE_PENALTY, self.max_iter)
+            if edge_prior is not None:
+                start, spread = edge_prior(fit, found)
+            edges = self.minimise(problem, fit.x, start, EDGE_PENALTY, self.max_iter, spread)
         except KeyboardInterrupt:
             return LargeResult(fit, fit, Status.INTERRUPTED)
         if edges.status is Status.INTERRUPTED:
@@ -246,17 +256,24 @@ class LargeFitter:
         return probing_vectors(self.layout.candidates, strong, DISTANCE, n_vectors, rng)
 
     def minimise(
-        self, problem: LargeGaussianHeat, x: Array, start: Array, c: float, max_iter: int
+        self,
+        problem: LargeGaussianHeat,
+        x: Array,
+        start: Array,
+        c: float,
+        max_iter: int,
+        spread: float = PRIOR_SPREAD,
     ) -> LargeFit:
         """L-BFGS with bounds, in units of the standard errors; the noise is held.
 
-        With the prior around ``start``, and a penalty of ``c`` standard errors at ``x``.
+        With the prior around ``start``, with ``spread`` times its mean weight as the standard
+        deviation, and a penalty of ``c`` standard errors at ``x``.
         """
         M, w = problem.signals.n_signals, start[: problem.n_edges]
         information = _information(problem.at(x))
         typical = float(w[w > 0.0].mean())
         se = np.sqrt(2.0 / (M * information))
-        terms = (StartPrior(w, PRIOR_SPREAD * typical, M), LogPenalty(c, se, M))
+        terms = (StartPrior(w, spread * typical, M), LogPenalty(c, se, M))
         return _Descent(self, replace(problem, penalties=terms), x, information, max_iter).run()
 
 
