@@ -72,6 +72,7 @@ FEWEST = 10  # signals: with fewer none are held out
 SHRINKAGE = 1e-3  # of the second moment: keeps the covariance from being too sure
 TEST_SHRINKAGE = 1e-6  # the same for tests of edges, whose standard errors it would bias
 DECAYING_SPREAD = 1.0  # of the prior, over the mean of the weights that fall with the distance
+NOISY = 0.01  # of the variance: with less noise, the prior of the edges is that of the weights
 CUT_RULE = "valley"  # that cut="auto" stands for
 LEVEL = 0.05  # of the p-values of cut="significance", after the correction for many tests
 DRAWS = 3  # of missing entries, each followed by a fit
@@ -489,11 +490,13 @@ def _edge_prior(
     """Weights that fall with the distance between nodes, in what the fit takes for the signals.
 
     Where held-out signals preferred a start from edges found to one from the nearest nodes,
-    distances say little, and the prior remains around that start.
+    distances say little, and the prior remains around that start; so it does where there is hardly
+    any noise, as with few clean signals it finds more of the edges.
     """
-    if found.n_restarts:
+    problem, spectrum = fit.point.problem, fit.point.spectrum
+    if found.n_restarts or spectrum.sigma2 < NOISY * problem.signals.mean_variance:
         return found.start, PRIOR_SPREAD
-    pairs, spectrum = fit.point.problem.candidates, fit.point.spectrum
+    pairs = problem.candidates
     heat = SparseHeat(pairs, fit.point.w, spectrum, n_threads)
     expected = heat.function(lambda lam: 1.0 - spectrum.sigma2 / spectrum.values(lam), rows)
     w = decaying_start(pairs, expected, NEAREST)
