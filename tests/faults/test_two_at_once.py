@@ -93,7 +93,8 @@ def test_after_a_kill_the_next_may_write(start, tmp_path):
     assert {path.read_text() for path in (tmp_path / "place").iterdir()} == {"b" * 1000}
 
 
-def test_two_downloads_into_one_cache_are_whole(start, tmp_path):
+def test_two_downloads_into_one_cache_are_whole(start, tmp_path, monkeypatch):
+    monkeypatch.delenv("HEATGRAPH_DATA", raising=False)
     content = b"the file " * 100_000
 
     class Handler(BaseHTTPRequestHandler):
