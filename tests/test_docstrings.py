@@ -7,9 +7,12 @@ from importlib import import_module
 
 import numpy as np
 import pytest
-from numpydoc.docscrape import NumpyDocString
 
 from heatgraph.datasets import make_graph, make_heat_signals
+
+docscrape = pytest.importorskip(
+    "numpydoc.docscrape", reason="it comes with the documentation's tools"
+)
 
 # Modules and what they offer; of those without an ellipsis, the names that the API page lists.
 OFFERED = {
@@ -68,7 +71,7 @@ METHODS = dict(method for kind in CLASSES.values() for method in _methods(kind))
 
 
 def _sections(thing):
-    return NumpyDocString(inspect.getdoc(thing) or "")
+    return docscrape.NumpyDocString(inspect.getdoc(thing) or "")
 
 
 def _named(*entries):
