@@ -103,6 +103,9 @@ def test_missing_and_unknown_nodes(refused, learned, frame, tmp_path):
     assert "it lacks 'moss'" in refused("sources", learned / "result", path)
     frame[:4].assign(york=1.5).to_csv(path, index=False)
     assert "the model does not know 'york'" in refused("sources", learned / "result", path)
+    frame[:4].T.to_csv(path)
+    told = refused("sources", learned / "result", path)
+    assert told.endswith("s.csv: its rows are the nodes of the model: say --transpose")
 
 
 def test_values_that_were_not_observed(run, learned, frame, tmp_path):

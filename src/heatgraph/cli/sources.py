@@ -148,6 +148,8 @@ def match_nodes(path: Path, table: SignalTable, model: Any) -> SignalTable:
     nodes = tuple(map(str, model.graph_.names))
     missing = [name for name in nodes if name not in table.names]
     unknown = [name for name in table.names if name not in nodes]
+    if missing and set(nodes) <= set(table.labels or ()):
+        raise ValueError(f"{path}: its rows are the nodes of the model: say --transpose")
     if missing or unknown:
         parts = [
             f"{what} {', '.join(map(repr, some[:5]))}{', ...' if len(some) > 5 else ''}"
@@ -156,7 +158,8 @@ def match_nodes(path: Path, table: SignalTable, model: Any) -> SignalTable:
         ]
         raise ValueError(
             f"{path} does not have the {n_nodes} nodes of the model: {'; '.join(parts)}. Leave the "
-            "values of a node that was not observed empty, and drop the columns that are no nodes"
+            "values of a node that was not observed empty, and drop the columns that are no nodes "
+            "(--leave-out)"
         )
     order = [table.names.index(name) for name in nodes]
     return replace(table, values=table.values[:, order], names=nodes, order=tuple(order))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -376,6 +377,7 @@ def _not_a_number(path: Path, columns: Columns, k: int, labels: Sequence[int]) -
     hint = "; leave a value that is not known empty"
     if names is not None:
         hint += f", or say {index_columns(names, [*labels, k])} if it labels the signals"
+        hint += f", or --leave-out {shlex.quote(names[k])}"
     if re.fullmatch(r"-?\d+,\d+", cell):
         hint = "; if commas mark decimals, say --decimal ,"
     return ValueError(
