@@ -149,12 +149,12 @@ def main() -> None:
         print(f"{number:6}  {how}")
     n_dask = sum(n for how, n in ends.items() if ", Dask" in how)
     print(f"{count} examples, {n_dask} on Dask too, by two estimators; {len(failed)} findings")
-    if failed:
-        sys.exit(1)
     from results import record_section
 
-    numbers = {"examples": count, "on_dask": n_dask, "seed": asked.seed}
+    numbers = {"examples": count, "on_dask": n_dask, "seed": asked.seed, "findings": failed}
     record_section("numbers", {**numbers, "ends": dict(sorted(ends.items()))})
+    if failed:
+        sys.exit(1)
 
 
 def run(first: int, examples: int, seconds: float) -> tuple[int, Counter[str], list[str]]:

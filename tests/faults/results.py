@@ -140,6 +140,7 @@ def _numbers(section: dict[str, Any]) -> str:
         f"{section['examples']} examples from seed {section['seed']}, {section.get('on_dask', 0)} "
         f"of them on Dask too, each by two estimators; {fitted} times both fitted, the other times "
         "one or both refused with an error that names the reason"
+        + "".join(f"; finding: {found}" for found in section.get("findings", []))
     )
 
 

@@ -23,6 +23,15 @@ def test_a_valid_model_or_a_named_error(seed):
     assert set(ends.split()) <= {"fitted", "refused"}
 
 
+@pytest.mark.filterwarnings("ignore:HeatCovariance. ")
+def test_nodes_that_were_never_observed_together():
+    X = np.full((6, 3), np.nan)
+    X[range(6), [0, 0, 2, 1, 2, 2]] = [8.1, 4.1, -13.3, 1.3, 9.4, -14.0]
+    model = HeatCovariance(penalty=0.0, shrinkage=0.0, fit_intercept=False).fit(X)
+    hard_numbers.check(model, X, [])
+    assert model.n_effective_ == 0.0
+
+
 PATH = np.array([[1.0, -1.0, 0.0], [-1.0, 2.0, -1.0], [0.0, -1.0, 1.0]])
 
 

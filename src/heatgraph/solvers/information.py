@@ -64,6 +64,8 @@ def _root_of_ratio(
     For edges so heavy that their two nodes are nearly one, of whose weight little is known: the
     information vanishes, although they are the surest of all.
     """
+    if not n_signals:  # of which any two nodes were observed together
+        return 0.0
     pairs = fitter.candidates
     without = replace(
         fitter,
