@@ -67,6 +67,8 @@ def neighbours(session: nox.Session) -> None:
     """The tests with packages that only some users have, and that take a gigabyte."""
     session.install(".[test]", "mne-connectivity", "torch", "torch-geometric")
     session.run("python", "-m", "pytest", *INSTALLED[:2], "-rs", *NEIGHBOURS, *session.posargs)
+    for example in ("plot_7d_mne.py", "plot_7e_torch_geometric.py"):
+        session.run("python", f"examples/{example}", env={"MPLBACKEND": "agg"})
 
 
 @nox.session(python=PYTHONS[:-1])
