@@ -118,6 +118,18 @@ def test_only_codes_that_may_be_asked_for_are_kept(signals, kind_of_source, tmp_
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("kind_of_source", ["held", "streamed"])
+def test_what_a_task_computes_after_its_fit_has_ended_is_dropped(
+    signals, kind_of_source, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(codes, "local_folder", lambda: str(tmp_path))
+    source = signals if kind_of_source == "held" else streamed(signals)
+    codes.end("a fit that failed")
+    worker_tasks.code_part(source, ("a fit that failed", 0), [recipe(1)], None, [1])
+    assert codes.kept() == {}
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_files_that_someone_removed_are_codes_that_are_lost(signals, tmp_path, monkeypatch):
     monkeypatch.setattr(codes, "local_folder", lambda: str(tmp_path))
     given, one, two = (streamed(signals), KEY), recipe(1), recipe(2, seed=1)

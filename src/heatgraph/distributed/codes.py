@@ -23,6 +23,7 @@ from scipy.sparse import csr_array
 # By fit and part, and the number of their step.
 _kept: dict[tuple[str, int], dict[int, Iterable[csr_array]]] = {}
 _folders: dict[str, Path] = {}
+_over: set[str] = set()  # fits, of which a task may still be running
 _lock = Lock()
 
 
@@ -81,6 +82,8 @@ class CodeStore:
             kept[number] = codes
         for dropped in old:
             _drop(dropped)
+        if self.key[0] in _over:
+            forget(self.key[0])
 
     def find(self, number: int | None) -> Iterable[csr_array] | None:
         """The codes of a step, batch by batch, if they are here."""
@@ -130,10 +133,17 @@ def kept() -> dict[tuple[str, int], list[int]]:
 
 
 def forget(fit: str) -> None:
-    """Drop the codes of a fit that is over."""
+    """Drop the codes of a fit."""
     with _lock:
         for key in [key for key in _kept if key[0] == fit]:
             del _kept[key]
         folder = _folders.pop(fit, None)
     if folder is not None:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def end(fit: str) -> None:
+    """Drop the codes of a fit that is over, also those that a task still computes."""
+    with _lock:
+        _over.add(fit)
+    forget(fit)

@@ -269,8 +269,10 @@ def sources_of_part(
     signals = make_part(rows, unit, masked)
     S, N = recipes[0].D.decay.shape
     key = f"sources {id(signals)}", 0
-    found = _codes_of(signals, key, recipes, [recipe.number for recipe in recipes])
-    forget(key[0])
+    try:
+        found = _codes_of(signals, key, recipes, [recipe.number for recipe in recipes])
+    finally:
+        forget(key[0])
     H = np.concatenate([np.zeros((0, S * N)), *(h.toarray() for h in found)]).reshape(-1, S, N)
     sources = np.zeros((len(H), int(scale_of.max()) + 1, N))
     for s in range(S):
