@@ -211,7 +211,8 @@ def read_array(file: IO[bytes], size: int, name: str) -> NDArray[Any]:
         if version not in readers:
             raise ValueError(f"version {version} of the .npy format is not known here")
         shape, fortran, dtype = readers[version](file)
-    except (ValueError, TypeError, EOFError, SyntaxError, TokenError) as error:
+    except (ValueError, TypeError, EOFError, SyntaxError, TokenError, SystemError) as error:
+        # The last is what the tokenizer of Python 3.12 makes of a zero byte.
         raise ValueError(f"{name} is not in the .npy format ({error})") from error
     if dtype.hasobject:
         raise ValueError(f"{name} holds pickled objects, which are never read")
