@@ -124,7 +124,7 @@ def test_what_a_task_computes_after_its_fit_has_ended_is_dropped(
 ):
     monkeypatch.setattr(codes, "local_folder", lambda: str(tmp_path))
     source = signals if kind_of_source == "held" else streamed(signals)
-    codes.end("a fit that failed")
+    codes.end_fit("a fit that failed")
     worker_tasks.code_part(source, ("a fit that failed", 0), [recipe(1)], None, [1])
     assert codes.kept() == {}
     assert list(tmp_path.iterdir()) == []

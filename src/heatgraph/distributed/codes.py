@@ -142,7 +142,7 @@ def forget(fit: str) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def end(fit: str) -> None:
+def end_fit(fit: str) -> None:
     """Drop the codes of a fit that is over, also those that a task still computes."""
     with _lock:
         _over.add(fit)

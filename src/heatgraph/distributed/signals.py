@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from heatgraph.arrays import Array, Ints
 from heatgraph.distributed import worker_tasks
-from heatgraph.distributed.codes import end
+from heatgraph.distributed.codes import end_fit
 from heatgraph.distributed.trouble import check_versions
 from heatgraph.distributed.worker_tasks import Recipe
 from heatgraph.graph import CandidateEdges
@@ -109,7 +109,7 @@ class DaskSignals:
     def close(self) -> None:
         """Let the workers forget the codes."""
         if self.client.status == "running":
-            self.client.run(end, self.store, on_error="ignore")
+            self.client.run(end_fit, self.store, on_error="ignore")
 
     def sum_of(self, function: Any, *arguments: Any) -> Any:
         """The sum over the parts of what ``function`` returns for each."""
