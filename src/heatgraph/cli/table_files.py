@@ -308,9 +308,12 @@ def _opened(path: Path) -> IO[str]:
         return open(path, encoding="utf-8-sig", newline="")
     size = path.stat().st_size
     most = UNPACKED_AT_LEAST + UNPACKED_TIMES * size
+    content = bytearray()
     try:
         with gzip.open(path) as packed:
-            content = packed.read(most + 1)
+            # By parts: as many bytes as there may be would be asked of the system for any file.
+            while len(content) <= most and (part := packed.read(2**16)):
+                content += part
     except (gzip.BadGzipFile, zlib.error, EOFError) as error:
         raise ValueError(f"{path} is not a whole file of gzip ({error})") from error
     if len(content) > most:
