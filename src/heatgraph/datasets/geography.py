@@ -146,7 +146,9 @@ def read_rings(path: Path) -> Iterator[tuple[dict[str, Any], Array]]:
             for ring in _rings(feature["geometry"]):
                 yield feature["properties"], ring
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
-        raise ValueError(f"{path} is no GeoJSON collection of polygons ({error!r})") from error
+        raise ValueError(
+            f"{path} is no GeoJSON collection of polygons ({type(error).__name__}: {error})"
+        ) from error
 
 
 def _rings(geometry: dict[str, Any]) -> list[Array]:
