@@ -197,7 +197,7 @@ def damaged(content: bytes, rng: random.Random) -> bytes:
     if content[:4] == b"PK\x03\x04" and rng.random() < 0.8:
         try:
             return in_archive(content, rng)
-        except (zipfile.BadZipFile, ValueError, OSError, EOFError, NotImplementedError):
+        except (zipfile.BadZipFile, ValueError, OSError, EOFError, RuntimeError, zlib.error):
             pass
     if content[:2] == b"\x1f\x8b" and rng.random() < 0.7:
         try:

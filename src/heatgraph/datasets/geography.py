@@ -138,6 +138,10 @@ def country_outlines(data_home: PathLike | None = None) -> list[Array]:
     return [ring for shape in shapes for ring in _rings(shape.__geo_interface__)]
 
 
+# What a file of another structure, or a number out of range, ends in.
+DAMAGED = (ValueError, LookupError, TypeError, AttributeError, OverflowError)
+
+
 def read_rings(path: Path) -> Iterator[tuple[dict[str, Any], Array]]:
     """The outer rings of the polygons in a GeoJSON file, each with its feature's properties."""
     try:
@@ -145,7 +149,7 @@ def read_rings(path: Path) -> Iterator[tuple[dict[str, Any], Array]]:
         for feature in features:
             for ring in _rings(feature["geometry"]):
                 yield feature["properties"], ring
-    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+    except (*DAMAGED, RecursionError) as error:
         raise ValueError(
             f"{path} is no GeoJSON collection of polygons ({type(error).__name__}: {error})"
         ) from error
