@@ -135,7 +135,7 @@ SOURCES = {
         ("figure3",),
         THREE_METHODS,
         _experiments("figure3", "table_rows"),
-        ("--instances", "2"),
+        ("--instances", "10"),
     ),
     "figure4": Source(("figure4",), (*PROBLEMS, *SOLVER), _experiments("figure4")),
     "figure5": Source(
@@ -144,7 +144,7 @@ SOURCES = {
     "long_times": Source(
         ("long_times",),
         (*PROBLEMS, *SOLVER, *SMOOTH, *_experiments("long_times")),
-        options=("--instances", "3"),
+        options=("--instances", "10"),
     ),
     "solver": benchmark("bench_solver", *LEARN_HEAT, *PALM),
     **{
