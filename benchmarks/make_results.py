@@ -31,7 +31,6 @@ WIDTH = 1200  # of a picture on a page, in pixels
 WORK = ROOT / "build" / "results"
 # What the numbers come from: rooms of the package, by what a fit of each kind runs.
 PROBLEMS = (
-    "heatgraph.datasets.geography",
     "heatgraph.datasets.random_graphs",
     "heatgraph.datasets.synthetic",
     "heatgraph.experiments.paper_settings",
